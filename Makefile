@@ -1,0 +1,39 @@
+# make run    sets up .venv and runs the main job on the default case (results in out/concentration)
+# make test   sets up .venv and runs the tests
+# make lint   ruff and mypy
+# PYTHON=python3.12 make test   chooses the interpreter the environment is made with
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# The stamp depends on the files that name the dependencies: change them and the next call reinstalls.
+STAMP := $(VENV)/.installed-test
+DEVSTAMP := $(VENV)/.installed-dev
+.DELETE_ON_ERROR:
+
+.PHONY: run test lint clean
+run: $(STAMP)
+	$(PY) -m sphere_attention_scripts.simulate run --out out/concentration
+
+test: $(STAMP)
+	$(PY) -m pytest
+
+lint: $(DEVSTAMP)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+$(STAMP): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "This project needs Python 3.11 or newer; choose one with PYTHON=python3.X make ..."; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python3-venv"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@# A half-made environment would pass for a finished one: remove it when the installation fails.
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[test]" || { rm -rf $(VENV); exit 1; }
+	@touch $@
+
+$(DEVSTAMP): $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
