@@ -1,0 +1,60 @@
+"""What the time loop asks of a discretised equation, whether by cells or by particles.
+
+A `System` turns the equation into an ordinary differential equation for an array, the state.
+`stage(t, state)` evaluates everything nonlocal once; what it returns knows both the tendency and
+how long a forward-Euler step may be, so that neither is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pde.arguments import Array
+from pde.measure import Measure
+
+Initial = Any | Callable[[Array], Array]
+"""A state's array, or a function of points (m, d) -> (m,)."""
+
+
+class Stage(Protocol):
+    """The system evaluated at one time and state."""
+
+    @property
+    def bound(self) -> float:
+        """The largest forward-Euler step that keeps the state admissible; inf: any."""
+
+    @property
+    def stable_step(self) -> float:
+        """The step taken by default: the system's Courant fraction of `bound`."""
+
+    def rhs(self, dt: float | None = None) -> Array:
+        """The tendency d state/dt, limited so that a forward-Euler step `dt` stays admissible."""
+
+
+class System(Protocol):
+    """An equation discretised in space."""
+
+    order: int
+    courant: float
+
+    def stage(self, t: float, state: Array) -> Stage:
+        """Evaluate velocity and bound at (t, state)."""
+
+    def rhs(self, t: float, state: Array) -> Array:
+        """`stage(t, state).rhs()`."""
+
+    def stable_step(self, t: float, state: Array) -> float:
+        """`stage(t, state).stable_step`."""
+
+    def initial_state(self, given: Initial) -> Array:
+        """The state that an array or a function of points describes, checked."""
+
+    def project(self, state: Array) -> Array:
+        """The state put back on its constraint after a stage: particles on the sphere."""
+
+    def measure(self, state: Array) -> Measure:
+        """The probability measure that the state stands for."""
+
+    def diagnostics(self, t: float, state: Array) -> dict[str, float]:
+        """Named numbers recorded with every saved state."""
