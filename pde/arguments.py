@@ -28,7 +28,9 @@ def real_array(name: str, value: Any, ndim: int | None = None, finite: bool = Tr
     try:
         given = np.asarray(value)
     except ValueError as ragged:
-        raise ValueError(f"{name} must be an array of numbers, its rows are of unequal length") from ragged
+        raise ValueError(
+            f"{name} must be an array of numbers, its rows are of unequal length"
+        ) from ragged
     if given.dtype.kind not in "fiub":
         what = "complex numbers" if given.dtype.kind == "c" else f"dtype {given.dtype}"
         raise TypeError(f"{name} must hold real numbers, got {what}")

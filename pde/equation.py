@@ -2,9 +2,10 @@
 
     d_t rho + div(rho v[rho]) = LaplaceBeltrami(D rho)
 
-with v[rho] the field's velocity ([A] eq. (1.4), [R] eq. (2.6) for softmax attention) and D a
-number (1/kappa in the noisy transformer of [R]) or a function D(x, mu, t): the Ito form, whose
-particles move with sqrt(2 D) dW.
+with v[rho] the field's velocity (softmax attention gives the transformer continuity equation of
+Alcalde, Bungert, Riedl and Roith, arXiv:2605.10931, and Rigollet, arXiv:2512.01868) and D a number
+(1/kappa in the noisy transformer) or a function D(x, mu, t): the Ito form, whose particles move
+with sqrt(2 D) dW.
 """
 
 from __future__ import annotations

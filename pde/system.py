@@ -36,7 +36,8 @@ class System(Protocol):
     """An equation discretised in space."""
 
     order: int
-    courant: float
+    tolerance: float | None
+    """Error tolerance of a step that a simulation uses by default; None: `bound` alone decides."""
 
     def stage(self, t: float, state: Array) -> Stage:
         """Evaluate velocity and bound at (t, state)."""
@@ -51,7 +52,10 @@ class System(Protocol):
         """The state that an array or a function of points describes, checked."""
 
     def project(self, state: Array) -> Array:
-        """The state put back on its constraint after a stage: particles on the sphere."""
+        """The state put back on its constraint after a step: particles on the sphere."""
+
+    def norm(self, difference: Array) -> float:
+        """The size of a difference of two states, as error tolerances measure it."""
 
     def measure(self, state: Array) -> Measure:
         """The probability measure that the state stands for."""

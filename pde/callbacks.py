@@ -1,0 +1,252 @@
+"""What happens on the way, apart from when.
+
+A *schedule* says when: it names the next time the loop has to land on, and whether now is due.
+A *callback* says what. Any callback takes any schedule.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from pde.arguments import Array, positive, real_array
+from pde.solution import Solution
+from pde.storage import ResultWriter
+
+if TYPE_CHECKING:
+    from pde.simulation import Simulation
+
+
+class Schedule(Protocol):
+    """When a callback acts."""
+
+    def next_time(self, t: float) -> float:
+        """The first time after t that the loop must land on exactly; inf: none."""
+
+    def due(self, sim: Simulation) -> bool:
+        """Whether the callback acts in the simulation's present state."""
+
+
+@dataclass(frozen=True, eq=False)
+class AtTimes:
+    """At the given times."""
+
+    times: Sequence[float] | Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "times", np.unique(real_array("times", self.times, ndim=1)))
+
+    def next_time(self, t: float) -> float:
+        """The next of the times."""
+        times = np.asarray(self.times)
+        later = int(np.searchsorted(times, t, side="right"))
+        return float(times[later]) if later < len(times) else math.inf
+
+    def due(self, sim: Simulation) -> bool:
+        """At one of the times, which the loop hits exactly."""
+        return bool(np.isin(sim.t, self.times))
+
+
+@dataclass(frozen=True)
+class Every:
+    """Every `interval` units of time, at its multiples."""
+
+    interval: float
+
+    def __post_init__(self) -> None:
+        positive("interval", self.interval)
+
+    def _multiple(self, t: float) -> int:
+        """The last k with k interval <= t, in the rounding in which the loop lands."""
+        k = round(t / self.interval)
+        return k if k * self.interval <= t else k - 1
+
+    def next_time(self, t: float) -> float:
+        """The next multiple."""
+        return (self._multiple(t) + 1) * self.interval
+
+    def due(self, sim: Simulation) -> bool:
+        """At a multiple, which the loop hits exactly."""
+        return self._multiple(sim.t) * self.interval == sim.t
+
+
+@dataclass(frozen=True)
+class EverySteps:
+    """After every `n` steps; no time is landed on."""
+
+    n: int = 1
+
+    def __post_init__(self) -> None:
+        positive("n", self.n)
+
+    def next_time(self, t: float) -> float:
+        """Infinity."""
+        return math.inf
+
+    def due(self, sim: Simulation) -> bool:
+        """After each n steps."""
+        return sim.steps % self.n == 0
+
+
+@dataclass(eq=False)
+class Callback:
+    """Base: acts at the start, whenever its schedule is due, and is told of the end."""
+
+    schedule: Schedule = field(default_factory=EverySteps)
+
+    def next_time(self, t: float) -> float:
+        """The next time the loop must land on for this callback."""
+        return self.schedule.next_time(t)
+
+    def start(self, sim: Simulation) -> None:
+        """Called before the first step."""
+        self.notify(sim)
+
+    def notify(self, sim: Simulation) -> None:
+        """Called after every step."""
+        if self.schedule.due(sim):
+            self.act(sim)
+
+    def act(self, sim: Simulation) -> None:
+        """What the callback does; subclasses override it."""
+        raise NotImplementedError
+
+    def finish(self, sim: Simulation) -> None:
+        """Called once the run ends, also when it is interrupted."""
+
+
+def _about(sim: Simulation) -> dict[str, Any]:
+    """What a result says of the run that made it."""
+    return {
+        "system": type(sim.system).__name__,
+        "order": sim.system.order,
+        "stepper": sim.stepper.name,
+        "steps": sim.steps,
+        "rejected_steps": sum(sim.rejected.values()),
+        "limited_by": dict(sim.limited_by),
+    }
+
+
+@dataclass(eq=False)
+class Record(Callback):
+    """Keeps times, states and diagnostics in memory; every run has one."""
+
+    times: list[float] = field(default_factory=list)
+    states: list[Array] = field(default_factory=list)
+    diagnostics: list[dict[str, float]] = field(default_factory=list)
+
+    def act(self, sim: Simulation) -> None:
+        """Copy the present state."""
+        self.times.append(sim.t)
+        self.states.append(sim.state.copy())
+        self.diagnostics.append(sim.system.diagnostics(sim.t, sim.state))
+
+    def solution(self, sim: Simulation) -> Solution:
+        """All that was recorded."""
+        names = self.diagnostics[0] if self.diagnostics else {}
+        shape = (len(self.states), *sim.state.shape)
+        return Solution(
+            times=np.array(self.times),
+            states=np.array(self.states).reshape(shape),
+            diagnostics={name: np.array([d[name] for d in self.diagnostics]) for name in names},
+            mesh=getattr(sim.system, "mesh", None),
+            weights=getattr(sim.system, "weights", None),
+            metadata=_about(sim),
+            to_measure=sim.system.measure,
+        )
+
+
+@dataclass(eq=False)
+class Save(Callback):
+    """Appends to a result file; what was appended survives whatever happens later."""
+
+    path: str | Path = "result.nc"
+    metadata: dict[str, Any] = field(default_factory=dict)
+    _writer: ResultWriter | None = field(default=None, init=False, repr=False)
+
+    def start(self, sim: Simulation) -> None:
+        """Create the file."""
+        self._writer = ResultWriter(
+            self.path,
+            mesh=getattr(sim.system, "mesh", None),
+            weights=getattr(sim.system, "weights", None),
+            state_shape=sim.state.shape,
+            metadata={**_about(sim), **self.metadata},
+        )
+        super().start(sim)
+
+    def act(self, sim: Simulation) -> None:
+        """Append the present state and its diagnostics."""
+        assert self._writer is not None
+        self._writer.append(sim.t, sim.state, sim.system.diagnostics(sim.t, sim.state))
+
+    def finish(self, sim: Simulation) -> None:
+        """Close the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+@dataclass(eq=False)
+class Monitor(Callback):
+    """Collects `function(t, state)` over the run in `.times` and `.values`."""
+
+    function: Callable[[float, Array], Any] = field(kw_only=True)
+    times: list[float] = field(default_factory=list)
+    values: list[Any] = field(default_factory=list)
+
+    def act(self, sim: Simulation) -> None:
+        """Evaluate the function on the present state."""
+        self.times.append(sim.t)
+        self.values.append(self.function(sim.t, sim.state))
+
+
+@dataclass(eq=False)
+class SteadyState(Callback):
+    """Ends the run once the state changes by less than `tolerance` per unit of time."""
+
+    tolerance: float = 1e-8
+    _before: tuple[float, Array] | None = field(default=None, init=False, repr=False)
+
+    def act(self, sim: Simulation) -> None:
+        """Compare with the state seen last."""
+        if self._before is not None and sim.t > self._before[0]:
+            t, state = self._before
+            rate = sim.system.norm(sim.state - state) / (sim.t - t)
+            if rate < self.tolerance:
+                sim.stop(f"steady to {rate:.2g} per unit of time at t = {sim.t:.6g}")
+        self._before = (sim.t, sim.state.copy())
+
+
+@dataclass(eq=False)
+class Progress(Callback):
+    """A bar with the time left, on standard error."""
+
+    _bar: Any = field(default=None, init=False, repr=False)
+
+    def start(self, sim: Simulation) -> None:
+        """Open the bar over the run's time span."""
+        from tqdm import tqdm
+
+        self._bar = tqdm(
+            total=sim.until - sim.t,
+            bar_format="t = {desc} |{bar}| {percentage:3.0f}%  {elapsed} gone, {remaining} left",
+        )
+        self._begin = sim.t
+        super().start(sim)
+
+    def act(self, sim: Simulation) -> None:
+        """Move the bar to the present time."""
+        self._bar.set_description_str(f"{sim.t:.4g}, step {sim.steps}", refresh=False)
+        self._bar.update(sim.t - self._begin - self._bar.n)
+
+    def finish(self, sim: Simulation) -> None:
+        """Close the bar."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,110 @@
+"""The same equation in Lagrangian form: n particles that carry fixed weights.
+
+    dx_i/dt = v[mu](x_i),   mu = sum_j w_j delta_{x_j}
+
+For softmax attention this is the token dynamics of a transformer with layer normalisation
+(Rigollet, arXiv:2512.01868), in any dimension d.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pde.arguments import Array, real_array, unit_points
+from pde.equation import Equation
+from pde.measure import Measure
+from pde.system import Initial
+
+
+@dataclass(frozen=True, eq=False)
+class ParticleStage:
+    """The velocities at one time; nothing bounds a particle's step but accuracy."""
+
+    velocity: Array
+    bound: float = np.inf
+    stable_step: float = np.inf
+
+    def rhs(self, dt: float | None = None) -> Array:
+        """(n, d) velocities."""
+        return self.velocity
+
+
+class ParticleSystem:
+    """n particles on the unit sphere of R^d that follow `equation`.
+
+    equation : an `Equation`; its diffusion must be 0
+    weights : (n,) masses >= 0, kept in time; None: equal, total 1
+
+    The state is the (n, d) array of points. A particle's step is bounded by no positivity, so a
+    simulation controls the error of each step instead (`tolerance`, the largest error of any
+    particle in a step, as a distance).
+
+    >>> from pde import Equation, SelfAttention
+    >>> ps = ParticleSystem(Equation(SelfAttention([[1, 0], [0, 1]], [[1, 0], [0, 1]], beta=1.0)))
+    >>> ps.rhs(0.0, [[1.0, 0.0], [0.0, 1.0]]).round(3)
+    array([[0.   , 0.269],
+           [0.269, 0.   ]])
+    """
+
+    order = 4
+    tolerance = 1e-8
+
+    def __init__(self, equation: Equation, weights: Any = None) -> None:
+        if callable(equation.diffusion) or equation.diffusion != 0.0:
+            raise ValueError(
+                f"equation.diffusion must be 0 for particles, got {equation.diffusion!r}"
+            )
+        self.equation = equation
+        self.weights = None if weights is None else real_array("weights", weights, ndim=1)
+
+    def initial_state(self, given: Initial) -> Array:
+        """The (n, d) unit points given; a density has to be sampled first (`initial.sample`)."""
+        if callable(given):
+            raise TypeError(
+                "a particle system starts from points (n, d), got a function; "
+                "draw points from a density with initial.sample(f, n, seed)"
+            )
+        points = unit_points("state", given)
+        if len(points) == 0:
+            raise ValueError("state must hold at least one point, got shape (0, d)")
+        return self.measure(points).points.copy()
+
+    def measure(self, state: Array) -> Measure:
+        """The particles as a measure."""
+        return Measure(state, self.weights)
+
+    def project(self, state: Array) -> Array:
+        """The points put back on the sphere."""
+        return state / np.linalg.norm(state, axis=1, keepdims=True)
+
+    def norm(self, difference: Array) -> float:
+        """The largest distance by which any particle differs."""
+        return float(np.sqrt(np.max(np.einsum("nd,nd->n", difference, difference))))
+
+    def stage(self, t: float, state: Array) -> ParticleStage:
+        """The velocities at time t.
+
+        The field is extended off the sphere as constant along rays: stages of a Runge-Kutta step
+        leave the sphere by O(dt^2), and projecting them one by one would cost its order, while
+        the extended equation keeps it.
+        """
+        mu = self.measure(self.project(state))
+        return ParticleStage(self.equation.field.velocity(mu.points, mu, t))
+
+    def rhs(self, t: float, state: Any) -> Array:
+        """(n, d) velocities of the particles."""
+        return self.stage(t, real_array("state", state, ndim=2)).rhs()
+
+    def stable_step(self, t: float, state: Array) -> float:
+        """Infinite: accuracy alone limits a particle's step."""
+        return np.inf
+
+    def diagnostics(self, t: float, state: Array) -> dict[str, float]:
+        """mass, mean_length |int y dmu|, spread 1 - |mean|^2 / mass^2."""
+        mu = self.measure(state)
+        mass, length = mu.total, float(np.linalg.norm(mu.mean()))
+        spread = 1.0 - (length / mass) ** 2 if mass > 0 else np.nan
+        return {"mass": mass, "mean_length": length, "spread": spread}

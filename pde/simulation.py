@@ -1,0 +1,201 @@
+"""The time loop: steps as long as stability and accuracy allow, landing exactly on scheduled times.
+
+A simulation knows nothing of cells, particles or attention: it advances a `System` with a
+`Stepper` and calls back. Two limits rule a step: the stepper's SSP coefficient times the Euler
+bound of the state (positivity), and, where a tolerance is given, the embedded error estimate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pde.arguments import Array, number, positive, real_array
+from pde.callbacks import AtTimes, Callback, Record
+from pde.solution import Solution
+from pde.steppers import Step, Stepper, StepTooLarge, stepper_named
+from pde.system import Initial, Stage, System
+
+SAFETY = 0.9
+"""Fraction of the step that the last error estimate, or the failed stage's bound, would allow."""
+
+
+class Simulation:
+    """`system` advanced in time from `state`.
+
+    system : FiniteVolume or ParticleSystem
+    state : the array that the system takes, or a function of points (m, d) -> (m,)
+    stepper : "euler", "ssprk2", "ssprk3", "ssprk54"; None: the default for the system's order
+    tolerance : largest error of a step in the system's norm; "default": the system's own, None:
+        no error control, the Euler bound decides alone
+    t : time at the start
+    max_step : no step is longer
+
+    `t`, `state`, `steps`, `rejected` tell where it stands; `limited_by` counts what limited the
+    accepted steps ("bound", "error", "schedule", "max_step").
+    """
+
+    def __init__(
+        self,
+        system: System,
+        state: Initial,
+        stepper: str | Stepper | None = None,
+        tolerance: float | str | None = "default",
+        t: float = 0.0,
+        max_step: float | None = None,
+    ) -> None:
+        self.system = system
+        self.state = system.initial_state(state)
+        self.stepper = stepper_named(stepper, system.order)
+        if tolerance == "default":
+            tolerance = system.tolerance
+        self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
+        if self.tolerance is not None and self.stepper.error_weights is None:
+            raise ValueError(
+                f"tolerance needs a stepper with an error estimate, {self.stepper.name!r} has none"
+            )
+        self.t = number("t", t)
+        self.max_step = math.inf if max_step is None else positive("max_step", max_step)
+        self.steps = 0
+        self.rejected: Counter[str] = Counter()
+        self.limited_by: Counter[str] = Counter()
+        self.last_step = math.nan
+        self.until = self.t
+        self.stopped: str | None = None
+        self._record: Record | None = None
+        self._error_step: float | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Simulation(t={self.t:.6g}, steps={self.steps}, "
+            f"{type(self.system).__name__}, {self.stepper.name})"
+        )
+
+    def run(
+        self,
+        until: float,
+        save_at: Sequence[float] | Array | None = None,
+        callbacks: Sequence[Callback] = (),
+    ) -> Solution:
+        """Advance to time `until` and return what was saved on the way.
+
+        save_at : times in [t, until]; None: now and `until`
+        callbacks : see `pde.callbacks`
+
+        A second call continues where the first stopped. After an interruption (KeyboardInterrupt,
+        an error in the system) `solution` still holds what had been saved.
+
+        Raises ValueError for times out of range, FloatingPointError where the state stops being
+        finite or the step underflows.
+        """
+        self.until = number("until", until)
+        if self.until < self.t:
+            raise ValueError(f"until must be >= the current time {self.t:.6g}, got {self.until}")
+        self._record = Record(AtTimes(self._save_times(save_at)))
+        self.stopped = None
+        observers = [self._record, *callbacks]
+        try:
+            for observer in observers:
+                observer.start(self)
+            while self.t < self.until and self.stopped is None:
+                self._advance(min(observer.next_time(self.t) for observer in observers))
+                for observer in observers:
+                    observer.notify(self)
+        finally:
+            for observer in observers:
+                observer.finish(self)
+        return self.solution
+
+    def stop(self, reason: str) -> None:
+        """End the run after the current step; called by callbacks."""
+        self.stopped = reason
+
+    @property
+    def solution(self) -> Solution:
+        """What the last (or the interrupted) run saved."""
+        if self._record is None:
+            raise RuntimeError("nothing was saved yet: call run(until=...) first")
+        return self._record.solution(self)
+
+    def _save_times(self, save_at: Sequence[float] | Array | None) -> Array:
+        if save_at is None:
+            return np.array([self.t, self.until])
+        times = np.unique(real_array("save_at", save_at, ndim=1))
+        outside = times[(times < self.t) | (times > self.until)]
+        if len(outside):
+            raise ValueError(
+                f"save_at must lie in [{self.t:.6g}, {self.until:.6g}], got {outside[0]:.6g}"
+            )
+        return times
+
+    def _advance(self, target: float) -> None:
+        """One accepted step, to `target` at the most."""
+        target = min(target, self.until)
+        first = self.system.stage(self.t, self.state)
+        dt, limit = self._proposed_step(first, target)
+        while True:
+            if self.t + dt == self.t:
+                raise FloatingPointError(
+                    f"the step underflowed at t = {self.t:.6g} (limited by {limit}); "
+                    "the velocity is too large or not smooth enough for the tolerance"
+                )
+            try:
+                step = self.stepper.step(self.system, self.t, self.state, dt, first)
+            except StepTooLarge as failed:
+                allowed = SAFETY * failed.bound * self.stepper.ssp_coefficient
+                dt, limit = min(allowed, SAFETY * dt), "bound"
+                self.rejected["bound"] += 1
+                continue
+            shorter = self._step_for_error(step, dt, limit)
+            if shorter is None:
+                break
+            dt, limit = shorter, "error"
+            self.rejected["error"] += 1
+        if not np.isfinite(step.state).all():
+            raise FloatingPointError(f"the state is no longer finite after t = {self.t:.6g}")
+        self.t = target if dt >= target - self.t else self.t + dt
+        self.state, self.last_step = step.state, dt
+        self.steps += 1
+        self.limited_by[limit] += 1
+
+    def _proposed_step(self, first: Stage, target: float) -> tuple[float, str]:
+        """(dt, what limits it)."""
+        limits = {"bound": self.stepper.ssp_coefficient * first.stable_step}
+        if self.tolerance is not None:
+            if self._error_step is None:
+                speed = self.system.norm(first.rhs())
+                self._error_step = self.tolerance ** (1.0 / self.stepper.order) / max(speed, 1e-3)
+            limits["error"] = self._error_step
+        limits["max_step"] = self.max_step
+        limit = min(limits, key=limits.__getitem__)
+        dt, remaining = limits[limit], target - self.t
+        if dt >= remaining:
+            return remaining, "schedule"
+        # Two even steps rather than a full one and a sliver.
+        return (0.5 * remaining, "schedule") if 2.0 * dt > remaining else (dt, limit)
+
+    def _step_for_error(self, step: Step, dt: float, limit: str) -> float | None:
+        """None where the error of `step` is within the tolerance, else the step to try instead."""
+        if self.tolerance is None or step.error is None:
+            return None
+        ratio = self.system.norm(step.error) / self.tolerance
+        if not math.isfinite(ratio):
+            return 0.2 * dt
+        factor = SAFETY * ratio ** (-1.0 / self.stepper.order) if ratio > 0 else math.inf
+        if ratio > 1.0:
+            return max(0.2, factor) * dt
+        # A step that something else kept short says nothing against longer ones.
+        before = 0.0 if limit == "error" or self._error_step is None else self._error_step
+        self._error_step = max(before, min(5.0, factor) * dt)
+        return None
+
+
+def run_to(system: System, state: Any, until: float, **options: Any) -> Array:
+    """The state at time `until`: `Simulation(system, state, **options)` run without saving."""
+    simulation = Simulation(system, state, **options)
+    simulation.run(until=until, save_at=[])
+    return simulation.state
