@@ -1,0 +1,202 @@
+"""Upwind fluxes through the edges of a mesh, and their divergence.
+
+Every kernel gathers: it loops over cells or over edges and writes only what belongs to that cell
+or edge, so the result is the same to the last bit on any number of threads. Each cell computes
+what leaves it; what enters is what its neighbour computed, so mass is conserved to rounding.
+
+Shapes: N cells, E edges, n Gauss points an edge, k fields, S stencil width. `fluxes` (E, n) holds
+the integrated normal velocity weight * u.n, positive from the first to the second cell of an edge.
+A local edge is one of the 2E pairs (cell, edge), in the order of `cell_edges`.
+"""
+
+import numpy as np
+from numba import prange
+
+from pde.kernels.compile import kernel
+
+CHUNKS = 64
+REASSOCIATE = {"reassoc", "contract"}
+"""Sums may be reordered, once and for all when compiled: they vectorise, and stay reproducible."""
+
+
+@kernel(fastmath=REASSOCIATE)
+def dot(row, values):
+    """sum_j row_j values_j."""
+    total = 0.0
+    for j in range(len(row)):
+        total += row[j] * values[j]
+    return total
+
+
+@kernel(parallel=True)
+def outflow_rates(fluxes, exchange, cell_edge_offsets, cell_edges, cell_edge_signs, areas, out):
+    """out_i = (what leaves cell i per unit time at unit density) / A_i.
+
+    exchange : (E,) D edge_lengths / edge_distances of the two-point diffusion
+    The forward-Euler upwind step is positive iff dt * out_i <= 1 for all i.
+    """
+    for i in prange(len(areas)):
+        total = 0.0
+        for m in range(cell_edge_offsets[i], cell_edge_offsets[i + 1]):
+            edge = cell_edges[m]
+            total += exchange[edge]
+            for g in range(fluxes.shape[1]):
+                total += max(cell_edge_signs[m] * fluxes[edge, g], 0.0)
+        out[i] = total / areas[i]
+
+
+@kernel(parallel=True)
+def outflows(
+    rho,
+    fluxes,
+    exchange,
+    stencils,
+    edge_weights,
+    cell_edge_offsets,
+    cell_edges,
+    cell_edge_signs,
+    areas,
+    dt,
+    positive,
+    out,
+):
+    """What leaves each cell through each of its edges, per unit time.
+
+    rho : (k, N) averages; edge_weights : (2E * n, S) rows for the Gauss points of local edges
+    positive : edge values are cut at 0, and where a forward-Euler step `dt` would take more than
+        a cell holds, all its outflows are scaled to what it holds
+    out : (k, E, 2), written: out[:, e, s] leaves the cell edge_cells[e, s]
+    """
+    fields, n_cells = rho.shape
+    width = stencils.shape[1]
+    n_gauss = fluxes.shape[1]
+    for chunk in prange(CHUNKS):
+        differences = np.empty(width)
+        for i in range(chunk * n_cells // CHUNKS, (chunk + 1) * n_cells // CHUNKS):
+            start, end = cell_edge_offsets[i], cell_edge_offsets[i + 1]
+            for f in range(fields):
+                average = rho[f, i]
+                for j in range(width):
+                    differences[j] = rho[f, stencils[i, j]] - average
+                total = 0.0
+                for m in range(start, end):
+                    edge = cell_edges[m]
+                    sign = cell_edge_signs[m]
+                    leaving = exchange[edge] * average
+                    for g in range(n_gauss):
+                        rate = sign * fluxes[edge, g]
+                        if rate > 0.0:
+                            value = average + dot(edge_weights[m * n_gauss + g], differences)
+                            if positive:
+                                value = max(value, 0.0)
+                            leaving += rate * value
+                    out[f, edge, 0 if sign > 0 else 1] = leaving
+                    total += leaving
+                # The margin keeps the rounding of the sums below from reaching below zero.
+                held = (1.0 - 1e-14) * average * areas[i]
+                if positive and dt * total > held:
+                    factor = max(held, 0.0) / (dt * total)
+                    for m in range(start, end):
+                        out[f, cell_edges[m], 0 if cell_edge_signs[m] > 0 else 1] *= factor
+
+
+@kernel(parallel=True)
+def divergence(flows, cell_edge_offsets, cell_edges, cell_edge_signs, areas, out):
+    """Tendency (what enters - what leaves) / A of each cell.
+
+    flows : (k, E, 2) what leaves the first and the second cell of each edge
+    out : (k, N), written
+    """
+    fields, n_cells = out.shape
+    for i in prange(n_cells):
+        for f in range(fields):
+            total = 0.0
+            for m in range(cell_edge_offsets[i], cell_edge_offsets[i + 1]):
+                edge = cell_edges[m]
+                net = flows[f, edge, 1] - flows[f, edge, 0]
+                total += net if cell_edge_signs[m] > 0 else -net
+            out[f, i] = total / areas[i]
+
+
+@kernel(parallel=True)
+def upwind_flows(rho, fluxes, exchange, edge_cells, out):
+    """First-order outflows: cell averages carried by the upwind part of the flux.
+
+    out : (k, E, 2), written as by `outflows`
+    """
+    fields = len(rho)
+    for e in prange(len(edge_cells)):
+        forth = exchange[e]
+        back = exchange[e]
+        for g in range(fluxes.shape[1]):
+            forth += max(fluxes[e, g], 0.0)
+            back += max(-fluxes[e, g], 0.0)
+        for f in range(fields):
+            out[f, e, 0] = forth * rho[f, edge_cells[e, 0]]
+            out[f, e, 1] = back * rho[f, edge_cells[e, 1]]
+
+
+@kernel(parallel=True)
+def transport_factors(
+    rho, low, corrections, cell_edge_offsets, cell_edges, cell_edge_signs,
+    cell_neighbours, areas, dt, raise_by, lower_by,
+):  # fmt: skip
+    """Zalesak's factors: what share of the corrections a cell can take.
+
+    rho : (k, N) averages; low : (k, N) averages after an upwind Euler step of length dt
+    corrections : (k, E) anti-diffusive flux, positive from the first to the second cell
+    raise_by, lower_by : (k, N), written: the largest common factor of the corrections that raise
+        (lower) the cell for which it stays within the range of rho and low around it
+    """
+    fields, n_cells = rho.shape
+    for i in prange(n_cells):
+        for f in range(fields):
+            largest = max(rho[f, i], low[f, i])
+            smallest = min(rho[f, i], low[f, i])
+            gain = 0.0
+            loss = 0.0
+            for m in range(cell_edge_offsets[i], cell_edge_offsets[i + 1]):
+                j = cell_neighbours[m]
+                largest = max(largest, rho[f, j], low[f, j])
+                smallest = min(smallest, rho[f, j], low[f, j])
+                entering = -cell_edge_signs[m] * corrections[f, cell_edges[m]]
+                gain += max(entering, 0.0)
+                loss += max(-entering, 0.0)
+            gain *= dt / areas[i]
+            loss *= dt / areas[i]
+            raise_by[f, i] = min(1.0, (largest - low[f, i]) / gain) if gain > 0.0 else 1.0
+            lower_by[f, i] = min(1.0, (low[f, i] - smallest) / loss) if loss > 0.0 else 1.0
+
+
+@kernel(parallel=True)
+def edge_fluxes(
+    velocities, stencils, edge_weights, edge_cells, edge_sides, normals, gauss_weights, out
+):  # fmt: skip
+    """Integrated normal velocities from values at the cells' centroids.
+
+    velocities : (N, d) at the centroids; edge_weights : (2E * n, S) rows of the polynomials that
+        interpolate point values; edge_sides : (E, 2) local edges of the two cells
+    out : (E, n), written: weight * the mean of the two cells' polynomials, times the normal
+    """
+    width = stencils.shape[1]
+    dim = normals.shape[1]
+    n_edges, n_gauss = out.shape
+    for chunk in prange(CHUNKS):
+        differences = np.empty(width)
+        for e in range(chunk * n_edges // CHUNKS, (chunk + 1) * n_edges // CHUNKS):
+            for g in range(n_gauss):
+                out[e, g] = 0.0
+            for s in range(2):
+                i = edge_cells[e, s]
+                own = 0.0
+                for a in range(dim):
+                    own += velocities[i, a] * normals[e, a]
+                for j in range(width):
+                    k = stencils[i, j]
+                    normal = 0.0
+                    for a in range(dim):
+                        normal += velocities[k, a] * normals[e, a]
+                    differences[j] = normal - own
+                for g in range(n_gauss):
+                    value = own + dot(edge_weights[edge_sides[e, s] * n_gauss + g], differences)
+                    out[e, g] += 0.5 * gauss_weights[e, g] * value

@@ -1,0 +1,169 @@
+"""k-exact reconstruction: polynomials from cell averages, values as weighted differences.
+
+On each cell i the average-preserving polynomial p_i of degree k = order - 1 minimises
+
+    sum_j (<p_i>_j - rho_j)^2 / d_ij^4        over the cells j of the stencil,
+
+with <.>_j the average over cell j (exact moments, by quadrature) and d_ij the distance of the
+cells' centroids. It lives in the cell's tangent plane: two variables on the sphere, one on the
+circle. A polynomial of degree k is reproduced, so values are of order k + 1.
+
+A value at a point is rho_i + sum_j w_j (rho_j - rho_i): a constant comes out exactly, and one row
+of weights for each point is all that a time step reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meshes import SphereMesh
+from meshes.geometry import tangent_frame
+from meshes.quadrature import CellQuadrature
+from meshes.sphere_mesh import read_only
+from pde.arguments import Array, one_of
+from pde.kernels import reconstruction as kernels
+
+Indices = NDArray[np.int32]
+
+
+class Choice(NamedTuple):
+    """What an order means: degree, stencil and quadrature."""
+
+    degree: int
+    rings: int
+    """The stencil is all cells within this many edges: 6, 18, 36, 60 neighbours in a hexagonal
+    mesh. Whole rings keep the symmetry of the mesh, and cannot tie."""
+    gauss_points: int
+    """Points on each edge of the sphere's cells; the circle's edges are points."""
+    moments: int
+    """Degree of the quadrature of the cells' moments."""
+
+
+CHOICES = {
+    1: Choice(degree=0, rings=0, gauss_points=1, moments=1),
+    2: Choice(degree=1, rings=1, gauss_points=1, moments=4),
+    3: Choice(degree=2, rings=1, gauss_points=2, moments=4),
+    4: Choice(degree=3, rings=2, gauss_points=2, moments=6),
+    6: Choice(degree=5, rings=3, gauss_points=2, moments=8),
+    8: Choice(degree=7, rings=4, gauss_points=2, moments=8),
+}
+ORDERS = tuple(CHOICES)
+
+DEGENERATE = 1e-9
+"""Smallest sine of the angle between a column of a fit and those before it."""
+
+
+def ring_stencils(mesh: SphereMesh, rings: int) -> tuple[Indices, Indices]:
+    """The cells within `rings` edges of each cell, itself left out.
+
+    Returns (N, S) neighbours, rows padded with the cell itself, and (N,) how many are used.
+    """
+    counts = np.empty(mesh.n_cells, np.int32)
+    offsets, neighbours = mesh.cell_edge_offsets, mesh.cell_neighbours
+    most_edges = int(np.diff(offsets).max())
+    most = 1 + most_edges * rings * max(most_edges - 1, 1) ** max(rings - 1, 0)
+    most = min(most, mesh.n_cells)
+    nothing = np.empty((mesh.n_cells, 0), np.int32)
+    kernels.ring_stencils(rings, offsets, neighbours, most, nothing, counts)
+    stencils = np.empty((mesh.n_cells, int(counts.max())), np.int32)
+    kernels.ring_stencils(rings, offsets, neighbours, most, stencils, counts)
+    return stencils, counts
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """The polynomials of one order on a mesh.
+
+    mesh : SphereMesh
+    order : 1, 2, 3, 4, 6 or 8
+    of_points : the given numbers are values at the centroids instead of cell averages
+
+    Raises ValueError for other orders and for meshes too small for the order's stencils.
+    """
+
+    mesh: SphereMesh
+    order: int
+    of_points: bool = False
+
+    def __post_init__(self) -> None:
+        one_of("order", self.order, ORDERS)
+        if len(self.stencils[1]) and self.stencils[1].min() < self.n_monomials:
+            raise ValueError(
+                f"order {self.order} needs {self.n_monomials} neighbours within "
+                f"{self.choice.rings} rings of each cell, the mesh of {self.mesh.n_cells} cells "
+                f"has {self.stencils[1].min()}; take a finer mesh or a lower order"
+            )
+
+    @property
+    def choice(self) -> Choice:
+        """Degree, stencil and quadrature of this order."""
+        return CHOICES[self.order]
+
+    @property
+    def n_monomials(self) -> int:
+        """Number of monomials of a polynomial, the constant left out."""
+        k = self.choice.degree
+        return k if self.mesh.ambient_dim == 2 else (k + 1) * (k + 2) // 2 - 1
+
+    @cached_property
+    def stencils(self) -> tuple[Indices, Indices]:
+        """(N, S) neighbours, padded with the cell itself, and (N,) their numbers."""
+        return ring_stencils(self.mesh, self.choice.rings)
+
+    @property
+    def _nodes(self) -> CellQuadrature:
+        """Quadrature of the averages; a single node in each cell for point values."""
+        mesh = self.mesh
+        if not self.of_points:
+            return mesh.quadrature(self.choice.moments)
+        offsets = np.arange(mesh.n_cells + 1, dtype=np.int32)
+        return CellQuadrature(mesh.centroids, mesh.areas, read_only(offsets))
+
+    def weights(self, targets: Array, offsets: Indices) -> Array:
+        """Rows of weights: p_i at a target is rho_i + row . (rho[stencil_i] - rho_i).
+
+        targets : (T, d) points, those of cell i in offsets[i] : offsets[i + 1]
+        Returns (T, S). Raises ValueError where a cell's fit is degenerate.
+        """
+        mesh, (stencils, counts) = self.mesh, self.stencils
+        out = np.empty((len(targets), stencils.shape[1]))
+        if out.size == 0:
+            return out
+        nodes = self._nodes
+        quality = np.empty(mesh.n_cells)
+        kernels.value_weights(
+            self.choice.degree,
+            self.n_monomials,
+            tangent_frame(mesh.centroids),
+            mesh.centroids,
+            stencils,
+            counts,
+            nodes.points,
+            nodes.weights,
+            nodes.offsets,
+            targets,
+            offsets,
+            out,
+            quality,
+        )
+        worst = int(np.argmin(quality))
+        if quality[worst] < DEGENERATE:
+            raise ValueError(
+                f"the mesh does not determine polynomials of order {self.order}: "
+                f"the fit on cell {worst} is degenerate ({quality[worst]:.1e})"
+            )
+        return out
+
+    @cached_property
+    def edge_weights(self) -> Array:
+        """(2E * n, S) rows for the n Gauss points of each local edge, in `cell_edges` order."""
+        mesh = self.mesh
+        gauss = mesh.edge_quadrature(self.choice.gauss_points).points
+        n = gauss.shape[1]
+        targets = gauss[mesh.cell_edges].reshape(-1, mesh.ambient_dim)
+        return self.weights(targets, (n * mesh.cell_edge_offsets).astype(np.int32))
