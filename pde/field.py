@@ -1,0 +1,173 @@
+"""Velocity fields on the sphere: what is asked of one, and how fields add and scale.
+
+A field v[mu](x, t) gives tangent velocities at any points for any measure, so the same object
+drives cells and particles. A field of one's own needs one method:
+
+    class Rotation(Field):
+        def velocity(self, x, mu=None, t=0.0):
+            return np.cross([0.0, 0.0, 1.0], x)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from pde.arguments import Array, number, unit_points
+from pde.measure import Measure
+
+if TYPE_CHECKING:
+    from meshes import EdgeQuadrature
+
+
+class UndefinedQuantity(ValueError):
+    """A potential, energy or divergence was asked of a field that has none."""
+
+
+class Field:
+    """A velocity field v[mu](x, t), tangent to the unit sphere of R^d.
+
+    is_nonlocal : whether the velocity depends on the measure; where not, `mu` may be None
+    dim : the dimension d that the field lives in; None: any
+    """
+
+    is_nonlocal: ClassVar[bool] | bool = False
+    dim: int | None = None
+
+    def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m, d) tangent velocities at the (m, d) unit points x."""
+        raise NotImplementedError(f"{type(self).__name__} has to define velocity(x, mu, t)")
+
+    def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m,) surface divergence of the velocity at x.
+
+        Raises UndefinedQuantity (a ValueError) where the field gives none.
+        """
+        raise UndefinedQuantity(f"{type(self).__name__} defines no divergence")
+
+    def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m,) values at x of phi, where the velocity is its surface gradient P_x grad phi.
+
+        The velocity climbs: v = + grad phi. phi is fixed up to a constant. Raises
+        UndefinedQuantity (a ValueError) where the velocity is no gradient that the field knows.
+        """
+        raise UndefinedQuantity(f"{type(self).__name__} defines no potential")
+
+    def energy(self, mu: Measure) -> float:
+        """The interaction energy of mu.
+
+        Raises UndefinedQuantity (a ValueError) where the field has none.
+        """
+        raise UndefinedQuantity(f"{type(self).__name__} defines no energy")
+
+    def normal_velocity(
+        self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
+    ) -> Array:
+        """(E, n) velocities through the edges, at their quadrature points, along their normals."""
+        velocity = self.velocity(edges.points.reshape(-1, edges.points.shape[-1]), mu, t)
+        return np.einsum("end,ed->en", velocity.reshape(edges.points.shape), edges.normals)
+
+    def __add__(self, other: Any) -> Field:
+        if not isinstance(other, Field):
+            return NotImplemented
+        return Sum([self, other])
+
+    def __radd__(self, other: Any) -> Field:
+        # sum(heads) starts from 0.
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __sub__(self, other: Any) -> Field:
+        return self + (-1.0) * other if isinstance(other, Field) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Field:
+        return NotImplemented if isinstance(factor, Field) else Scaled(factor, self)
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Field:
+        return Scaled(-1.0, self)
+
+    def _at(self, x: Any, mu: Measure | None) -> tuple[Array, Measure]:
+        """(x, mu) checked, for a nonlocal field."""
+        points = unit_points("x", x, self.dim)
+        if not isinstance(mu, Measure):
+            raise TypeError(f"mu must be a Measure for {type(self).__name__}, got {mu!r}")
+        if mu.dim != points.shape[1]:
+            raise ValueError(f"mu must live in dimension {points.shape[1]} like x, got {mu.dim}")
+        if not mu.total > 0.0:
+            raise ValueError(f"mu must have mass for {type(self).__name__}, got total {mu.total}")
+        return points, mu
+
+
+class Sum(Field):
+    """The sum of fields, e.g. of attention heads."""
+
+    def __init__(self, terms: Sequence[Field]) -> None:
+        flat = [
+            part for term in terms for part in (term.terms if isinstance(term, Sum) else [term])
+        ]
+        dims = {term.dim for term in flat} - {None}
+        if len(dims) > 1:
+            raise ValueError(f"fields must live in one dimension to be added, got {sorted(dims)}")
+        self.terms = tuple(flat)
+        self.dim = dims.pop() if dims else None
+        self.is_nonlocal = any(term.is_nonlocal for term in flat)
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.terms))
+
+    def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """Sum of the terms' velocities."""
+        return _total(term.velocity(x, mu, t) for term in self.terms)
+
+    def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """Sum of the terms' divergences."""
+        return _total(term.divergence(x, mu, t) for term in self.terms)
+
+    def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """Sum of the terms' potentials."""
+        return _total(term.potential(x, mu, t) for term in self.terms)
+
+    def normal_velocity(
+        self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
+    ) -> Array:
+        """Sum of the terms' normal velocities, so that exact fluxes stay exact."""
+        return _total(term.normal_velocity(edges, mu, t) for term in self.terms)
+
+
+class Scaled(Field):
+    """A field times a number."""
+
+    def __init__(self, factor: float, field: Field) -> None:
+        self.factor = number("factor", factor)
+        self.field = field
+        self.dim = field.dim
+        self.is_nonlocal = field.is_nonlocal
+
+    def __repr__(self) -> str:
+        return f"{self.factor:g} * ({self.field!r})"
+
+    def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """factor * velocity."""
+        return self.factor * self.field.velocity(x, mu, t)
+
+    def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """factor * divergence."""
+        return self.factor * self.field.divergence(x, mu, t)
+
+    def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """factor * potential."""
+        return self.factor * self.field.potential(x, mu, t)
+
+    def normal_velocity(
+        self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
+    ) -> Array:
+        """factor * normal velocity."""
+        return self.factor * self.field.normal_velocity(edges, mu, t)
+
+
+def _total(parts: Any) -> Array:
+    first, *others = parts
+    return sum(others, start=first)
