@@ -1,0 +1,126 @@
+"""What a simulation gives back: times, states and what was measured on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshes import SphereMesh
+from pde.arguments import Array
+from pde.measure import Measure
+from pde.storage import ResultWriter, read_result
+
+
+@dataclass(eq=False)
+class Solution:
+    """The saved states of a run.
+
+    times : (K,) the saved times
+    states : (K, N) or (K, N, k) cell averages on `mesh`; without mesh (K, n, d) particles
+    diagnostics : named (K,) arrays, one number for each saved state: mass, minimum, ...
+    mesh : of the cells; None for particles
+    weights : (n,) masses of the particles; None: equal, total 1
+    metadata : what is known of the run; survives `save` where JSON can hold it
+    to_measure : the measure a state stands for; None: masses at the cells' centroids, or the
+        particles with their weights
+
+    Raises ValueError where the shapes do not fit.
+
+    >>> solution = Solution([0.0, 1.0], [[[1.0, 0.0]], [[0.0, 1.0]]])
+    >>> solution
+    Solution(2 states of 1 particles, t = 0 ... 1)
+    >>> solution.measures[1].points
+    array([[0., 1.]])
+    """
+
+    times: Array
+    states: Array
+    diagnostics: dict[str, Array] = field(default_factory=dict)
+    mesh: SphereMesh | None = None
+    weights: Array | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    to_measure: Callable[[Array], Measure] | None = None
+
+    def __post_init__(self) -> None:
+        self.times = np.asarray(self.times, dtype=float)
+        self.states = np.asarray(self.states, dtype=float)
+        count = len(self.times)
+        if len(self.states) != count:
+            raise ValueError(f"states must hold {count} states, as times, got {len(self.states)}")
+        for name, values in self.diagnostics.items():
+            if len(values) != count:
+                raise ValueError(f"diagnostics[{name!r}] must hold {count}, got {len(values)}")
+
+    def __repr__(self) -> str:
+        what = "particles" if self.mesh is None else "cells"
+        span = f", t = {self.times[0]:.6g} ... {self.times[-1]:.6g}" if len(self.times) else ""
+        size = self.states.shape[1] if self.states.ndim > 1 else 0
+        return f"Solution({len(self.times)} states of {size} {what}{span})"
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The probability measure of each saved state."""
+        return [self._measure(state) for state in self.states]
+
+    def _measure(self, state: Array) -> Measure:
+        if self.to_measure is not None:
+            return self.to_measure(state)
+        if self.mesh is None:
+            return Measure(state, self.weights)
+        return Measure.from_mesh(self.mesh, state if state.ndim == 1 else state[:, 0])
+
+    def index(self, t: float) -> int:
+        """The number of the saved state nearest to time t."""
+        if not len(self.times):
+            raise ValueError("the solution holds no states")
+        return int(np.argmin(np.abs(self.times - t)))
+
+    def plot(
+        self, path: str | Path | None = None, times: Sequence[float] | None = None, **options: Any
+    ) -> Any:
+        """Draw the states at `times` (the nearest saved ones; None: up to four of them).
+
+        path : written there (.png, .pdf, .svg) where given
+        options : of `pde.plotting.solution_figure`
+
+        Returns the matplotlib Figure.
+        """
+        from pde import plotting
+
+        figure = plotting.solution_figure(self, times=times, **options)
+        if path is not None:
+            plotting.save_figure(figure, path)
+        return figure
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a NetCDF file that other programs read as well.
+
+        Raises ValueError where nothing was saved or the folder does not exist.
+        """
+        if not len(self.times):
+            raise ValueError(f"the solution holds no states, so nothing was written to {path}")
+        with ResultWriter(
+            path, self.mesh, self.weights, self.states.shape[1:], self.metadata
+        ) as out:
+            for i, (t, state) in enumerate(zip(self.times, self.states, strict=True)):
+                out.append(t, state, {name: v[i] for name, v in self.diagnostics.items()})
+
+    @classmethod
+    def open(cls, path: str | Path) -> Solution:
+        """Read a result file, also one whose run is still going on.
+
+        Raises FileNotFoundError, or ValueError for files that are damaged or from elsewhere.
+        """
+        stored = read_result(path)
+        return cls(
+            times=stored.times,
+            states=stored.states,
+            diagnostics=stored.diagnostics,
+            mesh=stored.mesh,
+            weights=stored.weights,
+            metadata=stored.metadata,
+        )

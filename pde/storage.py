@@ -1,0 +1,268 @@
+"""Results on disk: CF and UGRID NetCDF files, complete at every moment of a run.
+
+`ResultWriter` appends while a simulation runs and turns the file into compressed NetCDF-4 at the
+end; `read_result` gives back what was written, to the bit. What a file holds:
+
+    time                       the saved times
+    density, or density_1...   (time, cell) averages with respect to surface area, or
+    position                   (time, particle, axis) unit vectors, with `weight` per particle
+    diagnostic_NAME            (time,) one number for each saved state
+    mesh_...                   the mesh as UGRID (see `pde.ugrid`)
+    metadata                   attribute of the file: the run's description as JSON
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from meshes import SphereMesh
+from pde import netcdf, ugrid
+from pde.arguments import Array, number, real_array
+from pde.netcdf import UNLIMITED, RecordFile, Variable
+
+FORMAT = 1
+"""Version of the layout above; a reader refuses later ones."""
+
+DIAGNOSTIC = "diagnostic_"
+"""Prefix of the diagnostics' variables."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredResult:
+    """What a result file holds; fields as in `Solution`."""
+
+    times: Array
+    states: Array
+    diagnostics: dict[str, Array]
+    mesh: SphereMesh | None
+    weights: Array | None
+    metadata: dict[str, Any]
+
+
+class ResultWriter:
+    """Appends states to a result file, none of which is lost whatever happens later.
+
+    path : the file; an existing one is replaced by the first `append`
+    mesh : of the cells whose averages are the states, (N,) or (N, k); None: the states are
+        particles, (n, d)
+    weights : (n,) masses of the particles; None: equal
+    state_shape : shape of a state; None: the first one's
+    metadata : what the file says of the run, kept as JSON
+
+    Raises ValueError for a folder that does not exist and for states that do not fit, OSError
+    where the disk is full; then the records before are intact.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> with ResultWriter(folder.name + "/cloud.nc", state_shape=(1, 2)) as writer:
+    ...     writer.append(0.0, [[1.0, 0.0]], {"mass": 1.0})
+    >>> read_result(folder.name + "/cloud.nc").diagnostics["mass"]
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        mesh: SphereMesh | None = None,
+        weights: Any = None,
+        state_shape: tuple[int, ...] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.path = Path(path)
+        if not self.path.parent.is_dir():
+            raise ValueError(f"path {self.path} lies in a folder that does not exist")
+        if not os.access(self.path.parent, os.W_OK):
+            raise PermissionError(f"path {self.path} lies in a folder that cannot be written")
+        self.mesh = mesh
+        self.weights = None if weights is None else real_array("weights", weights, ndim=1)
+        self.state_shape = None if state_shape is None else self._checked(tuple(state_shape))
+        self._metadata = json.dumps(dict(metadata or {}), default=_plain)
+        self._names: tuple[str, ...] = ()
+        self._file: RecordFile | None = None
+
+    @property
+    def saved(self) -> int:
+        """The number of records on the disk."""
+        return 0 if self._file is None else self._file.count
+
+    def append(self, t: float, state: Any, diagnostics: Mapping[str, float] | None = None) -> None:
+        """Write one state; when this returns, it is safe.
+
+        diagnostics : named numbers. The first record settles the names: later ones may lack
+            some, which become NaN, and may bring no new ones.
+        """
+        state = real_array("state", state, finite=False)
+        diagnostics = dict(diagnostics or {})
+        if self.state_shape is None:
+            self.state_shape = self._checked(state.shape)
+        if state.shape != self.state_shape:
+            raise ValueError(f"state must have shape {self.state_shape}, got {state.shape}")
+        if self._file is None:
+            self._names = tuple(diagnostics)
+            self._file = RecordFile(self.path, self._fixed(), self._pattern(), self._attributes())
+        unknown = [name for name in diagnostics if name not in self._names]
+        if unknown:
+            raise ValueError(
+                f"diagnostics must be among those of the first record, "
+                f"{', '.join(self._names)}; got {unknown[0]!r}"
+            )
+        record = {UNLIMITED: np.array(number("t", t)), **self._split(state)}
+        for name in self._names:
+            record[DIAGNOSTIC + name] = np.array(float(diagnostics.get(name, np.nan)))
+        self._file.append(record)
+
+    def close(self) -> None:
+        """Finish the file, as compressed NetCDF-4 where netCDF4 is installed."""
+        if self._file is None:
+            return
+        self._file.close()
+        self._file = None
+        try:
+            netcdf.compress(self.path)
+        except OSError as failed:
+            warnings.warn(
+                f"{self.path} stays NetCDF-3: compressing failed ({failed})", stacklevel=2
+            )
+
+    def __enter__(self) -> ResultWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _checked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """`shape` if a state on the mesh, or of the particles, may have it."""
+        if self.mesh is not None:
+            fits = len(shape) in (1, 2) and shape[0] == self.mesh.n_cells
+            wanted = f"({self.mesh.n_cells},) or ({self.mesh.n_cells}, k)"
+        else:
+            n = "n" if self.weights is None else len(self.weights)
+            fits = len(shape) == 2 and (self.weights is None or shape[0] == n)
+            wanted = f"({n}, d)"
+        if not fits:
+            raise ValueError(f"state must have shape {wanted}, got {shape}")
+        return shape
+
+    def _fixed(self) -> list[Variable]:
+        if self.mesh is not None:
+            return ugrid.variables(self.mesh)
+        if self.weights is not None:
+            about = {"long_name": "mass of the particle", "units": "1"}
+            return [Variable("weight", ("particle",), self.weights, about)]
+        return []
+
+    def _pattern(self) -> list[Variable]:
+        """The variables that grow, each with one record's shape."""
+        assert self.state_shape is not None
+        scalar = np.zeros(())
+        time = {"long_name": "time in the equation's own unit", "units": "1", "axis": "T"}
+        parts = self._split(np.zeros(self.state_shape))
+        if self.mesh is None:
+            dimensions: tuple[str, ...] = (UNLIMITED, "particle", "axis")
+            about = {"long_name": "position on the unit sphere", "units": "1"}
+        else:
+            dimensions = (UNLIMITED, ugrid.CELL_DIMENSION[self.mesh.ambient_dim])
+            about = {
+                "long_name": "density with respect to surface area, average over the cell",
+                "units": "1",
+                **ugrid.data_attributes(self.mesh),
+            }
+        return [
+            Variable(UNLIMITED, (UNLIMITED,), scalar, time),
+            *(Variable(name, dimensions, part, about) for name, part in parts.items()),
+            *(Variable(DIAGNOSTIC + name, (UNLIMITED,), scalar) for name in self._names),
+        ]
+
+    def _split(self, state: Array) -> dict[str, Array]:
+        """The state as named arrays, one for each field advected."""
+        if self.mesh is None:
+            return {"position": state}
+        if state.ndim == 1:
+            return {"density": state}
+        return {f"density_{j + 1}": state[:, j] for j in range(state.shape[1])}
+
+    def _attributes(self) -> dict[str, Any]:
+        return {
+            "Conventions": "CF-1.11 UGRID-1.0",
+            "title": "mean-field transformer on the sphere",
+            "source": f"sphere-attention {_version()}",
+            "sphere_attention_format": np.int32(FORMAT),
+            "metadata": self._metadata,
+        }
+
+
+def read_result(path: str | Path) -> StoredResult:
+    """Read a file that `ResultWriter` wrote, while it is written or afterwards.
+
+    Raises FileNotFoundError, or ValueError in one sentence for a file that is damaged, comes from
+    elsewhere or from a later version; ImportError for NetCDF-4 without the package netCDF4.
+    """
+    path = Path(path)
+    stored, attributes = netcdf.read(path)
+    version = attributes.get("sphere_attention_format")
+    if version is None:
+        raise ValueError(f"{path} is a NetCDF file, but not a result of sphere-attention")
+    if int(version) > FORMAT:
+        raise ValueError(
+            f"{path} was written in layout {int(version)} by a later version "
+            f"({attributes.get('source')}); this one reads up to {FORMAT}"
+        )
+    try:
+        return StoredResult(
+            times=stored[UNLIMITED].data,
+            states=_joined_states(stored),
+            diagnostics={
+                name.removeprefix(DIAGNOSTIC): variable.data
+                for name, variable in stored.items()
+                if name.startswith(DIAGNOSTIC)
+            },
+            mesh=ugrid.restore(stored) if "mesh" in stored else None,
+            weights=stored["weight"].data if "weight" in stored else None,
+            metadata=json.loads(attributes["metadata"]),
+        )
+    except (KeyError, ValueError) as missing:
+        raise ValueError(f"{path} is damaged: {missing} is missing or wrong") from missing
+
+
+def _joined_states(stored: Mapping[str, Variable]) -> Array:
+    """(K, N), (K, N, k) or (K, n, d), as they were appended."""
+    for whole in ("position", "density"):
+        if whole in stored:
+            return stored[whole].data
+    parts: list[Array] = []
+    while (name := f"density_{len(parts) + 1}") in stored:
+        parts.append(stored[name].data)
+    if not parts:
+        raise KeyError("density")
+    return np.stack(parts, axis=-1)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know: arrays, numpy's numbers, paths."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"metadata must hold numbers, text, lists and dicts, got {value!r}")
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("sphere-attention")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
