@@ -49,6 +49,7 @@ class SelfAttention(Field):
     """
 
     is_nonlocal = True
+    dim: int
 
     def __init__(
         self,
@@ -171,6 +172,8 @@ class ZeroTemperatureAttention(Field):
     >>> field.velocity([[0.6, 0.8]]).round(3)
     array([[ 0.384, -0.288]])
     """
+
+    dim: int
 
     def __init__(self, V: Any, B: Any) -> None:
         self.V = square_matrix("V", V)

@@ -11,7 +11,7 @@ drives cells and particles. A field of one's own needs one method:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ class Field:
     dim : the dimension d that the field lives in; None: any
     """
 
-    is_nonlocal: ClassVar[bool] | bool = False
+    is_nonlocal: bool = False
     dim: int | None = None
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
@@ -105,13 +105,13 @@ class Sum(Field):
     """The sum of fields, e.g. of attention heads."""
 
     def __init__(self, terms: Sequence[Field]) -> None:
-        flat = [
-            part for term in terms for part in (term.terms if isinstance(term, Sum) else [term])
-        ]
-        dims = {term.dim for term in flat} - {None}
+        flat: list[Field] = []
+        for term in terms:
+            flat.extend(term.terms if isinstance(term, Sum) else [term])
+        dims = {term.dim for term in flat if term.dim is not None}
         if len(dims) > 1:
             raise ValueError(f"fields must live in one dimension to be added, got {sorted(dims)}")
-        self.terms = tuple(flat)
+        self.terms: tuple[Field, ...] = tuple(flat)
         self.dim = dims.pop() if dims else None
         self.is_nonlocal = any(term.is_nonlocal for term in flat)
 
