@@ -97,7 +97,23 @@ def check_connectivity(mesh: SphereMesh) -> None:
     if euler != (2 if d == 3 else 0):
         formula = "vertices - edges + cells = 2" if d == 3 else "vertices - edges = 0"
         raise MeshError(f"Euler's formula {formula} fails: the left-hand side is {euler}")
-    mesh.cell_edges  # noqa: B018  (raises where the sides of cells and the edges do not match)
+    check_sides(mesh)
+
+
+def check_sides(mesh: SphereMesh) -> None:
+    """Side j of a cell, from its corner j to the next, is the edge cell_edges names there."""
+    edges, is_first = mesh.cell_edges, mesh.cell_edge_signs > 0
+    if mesh.ambient_dim == 2:
+        return
+    ends = mesh.edge_vertices[edges]
+    ends[is_first] = ends[is_first, ::-1]  # its first cell lies on the right of an edge
+    wrong = first_failure((ends == np.stack(mesh._side_vertices(), axis=1)).all(axis=1))
+    if wrong is not None:
+        cell = int(np.searchsorted(mesh.cell_offsets, wrong, side="right")) - 1
+        raise MeshError(
+            f"edges must join the corners of their side, but cell {cell}, side "
+            f"{wrong - mesh.cell_offsets[cell]} has ends {ends[wrong]}"
+        )
 
 
 def check_cells(mesh: SphereMesh) -> None:

@@ -129,27 +129,15 @@ def segment_sum(values: Array, offsets: Indices) -> Array:
     return np.add.reduceat(values, offsets[:-1], axis=0)
 
 
-def polygon_moment(center: Array, a: Array, b: Array, offsets: Indices) -> Array:
+def polygon_moment(a: Array, b: Array, offsets: Indices) -> Array:
     """Vector moments int x dA of spherical polygons, (n, 3); their directions are the centroids.
 
-    center : (n, 3), a point near each polygon (it conditions the sum, the value does not depend
-        on it); a, b : (sides, 3), start and end of each side, counter-clockwise;
-    offsets : (n+1,), polygon i owns the sides offsets[i] : offsets[i+1].
+    a, b : (sides, 3), start and end of each side, counter-clockwise
+    offsets : (n+1,), polygon i owns the sides offsets[i] : offsets[i+1]
 
-    Stokes' formula: int x dA = 1/2 sum_k theta_k n_k with theta_k the length of side k and
-    n_k = a_k x b_k / sin(theta_k) its pole (Brock, The inertia tensor of a spherical triangle, J.
-    Appl. Mech. 42, 1975). As written it cancels from O(h) to O(h^2). In
-
-        sum_k theta_k n_k = sum_k (a_k - c) x (b_k - c) + sum_k (theta_k/sin(theta_k) - 1) a_k x b_k
-
-    (the sides close, so any c may be subtracted) both sums are as small as the result.
+    int x dA = 1/2 sum_k theta_k n_k with theta_k the length of side k and n_k its pole (Brock, The
+    inertia tensor of a spherical triangle, J. Appl. Mech. 42, 1975): exact, and the sum cancels
+    from O(h) to O(h^2), so that centroids are off by about (machine epsilon)/h: 1e-13 at 655,362
+    cells.
     """
-    c = np.repeat(center, np.diff(offsets), axis=0)
-    flat = cross(a - c, b - c)
-    del c
-    sine_pole = cross(a + b, b - a)
-    sine_pole *= 0.5
-    theta, sine = arc_length(a, b), norm(sine_pole)
-    sine_pole *= ((theta - sine) / sine)[:, None]
-    flat += sine_pole
-    return 0.5 * segment_sum(flat, offsets)
+    return 0.5 * segment_sum(arc_length(a, b)[:, None] * arc_pole(a, b), offsets)

@@ -175,8 +175,7 @@ class SphereMesh:
         a, b = self._sides()
         if self.ambient_dim == 2:
             return read_only(geometry.arc_midpoint(a, b))
-        moments = geometry.polygon_moment(self.centers, a, b, self.cell_offsets)
-        return read_only(geometry.unit(moments))
+        return read_only(geometry.unit(geometry.polygon_moment(a, b, self.cell_offsets)))
 
     @cached_property
     def cell_radii(self) -> Array:
@@ -393,18 +392,23 @@ class SphereMesh:
         cells = np.arange(start, start + len(offsets) - 1, dtype=np.int32)
         return np.repeat(cells, np.diff(offsets))
 
-    def _sides(self, start: int = 0, stop: int | None = None) -> tuple[Array, Array]:
-        """Both ends (sides, d) of each side of the cells start : stop, counter-clockwise.
+    def _side_vertices(self, start: int = 0, stop: int | None = None) -> tuple[Indices, Indices]:
+        """Vertices (sides,) where each side of the cells start : stop starts and ends.
 
         On the circle a cell is one side: from its corner 0 to its corner 1.
         """
         offsets = self.cell_offsets[start : None if stop is None else stop + 1]
         corners = self.cell_vertices[offsets[0] : offsets[-1]]
         if self.ambient_dim == 2:
-            return self.vertices[corners[0::2]], self.vertices[corners[1::2]]
+            return corners[0::2], corners[1::2]
         following = np.arange(1, len(corners) + 1)
         following[offsets[1:] - offsets[0] - 1] = offsets[:-1] - offsets[0]
-        return self.vertices[corners], self.vertices[corners[following]]
+        return corners, corners[following]
+
+    def _sides(self, start: int = 0, stop: int | None = None) -> tuple[Array, Array]:
+        """Both ends (sides, d) of each side of the cells start : stop, counter-clockwise."""
+        first, last = self._side_vertices(start, stop)
+        return self.vertices[first], self.vertices[last]
 
     def _ends(self) -> Array:
         """(E, 2, d) ends of the edges; (E, 1, d) on the circle."""
