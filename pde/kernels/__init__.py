@@ -1,0 +1,1 @@
+"""The numba modules: functions over plain arrays, no classes, no closures, one decorator."""
