@@ -85,15 +85,15 @@ class Solution:
         """Draw the states at `times` (the nearest saved ones; None: up to four of them).
 
         path : written there (.png, .pdf, .svg) where given
-        options : of `pde.plotting.solution_figure`
+        options : of `pde.plotting.solution_figure`: marks, title
 
         Returns the matplotlib Figure.
         """
-        from pde import plotting
+        from pde.plotting import save_figure, solution_figure
 
-        figure = plotting.solution_figure(self, times=times, **options)
+        figure = solution_figure(self, times=times, **options)
         if path is not None:
-            plotting.save_figure(figure, path)
+            save_figure(figure, path)
         return figure
 
     def save(self, path: str | Path) -> None:

@@ -1,0 +1,232 @@
+"""Pictures: densities and particles on the sphere and the circle, and time series.
+
+`solution_figure` draws a solution at a few of its times; the others draw one kind of panel each.
+All return a matplotlib Figure that belongs to no window (no pyplot): they work everywhere and leave
+no state behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from meshes import SphereMesh
+from pde.arguments import Array, real_array
+from pde.panels import (
+    COLOURS,
+    DECADES,
+    INK,
+    Marks,
+    Row,
+    Sheet,
+    density_norm,
+    draw_density,
+    draw_marks,
+    draw_outline,
+    draw_points,
+    is_concentrated,
+    style,
+    wrapped,
+)
+from pde.projections import CellRaster, Flat, Mollweide, Orthographic
+
+if TYPE_CHECKING:
+    from pde.solution import Solution
+
+VIEW = (1.0, 1.0, 0.6)
+"""Where the observer of the front stands: e1 on the left, e2 on the right, e3 above."""
+
+DPI = 220
+
+OVERSAMPLING = 1.5
+"""Pixels of a raster for one of the picture's: the edges of cells come out smooth."""
+
+
+def solution_figure(
+    solution: Solution,
+    times: Sequence[float] | None = None,
+    marks: Marks | None = None,
+    title: str = "",
+) -> Any:
+    """The states nearest to `times` side by side (None: up to four, evenly chosen).
+
+    Densities on the sphere are shown from the front, from the back and as a map, densities on the
+    circle over the angle, particles (d = 2, 3) as dots.
+    """
+    count = len(solution.times)
+    if times is None:
+        shown = np.unique(np.linspace(0, count - 1, min(count, 4)).round().astype(int)).tolist()
+    else:
+        shown = [solution.index(t) for t in times]
+    if not shown:
+        raise ValueError("there is no state to draw: the solution or `times` is empty")
+    labels = [f"$t = {solution.times[i]:.4g}$" for i in shown]
+    states, mesh = [solution.states[i] for i in shown], solution.mesh
+    if mesh is None:
+        return cloud_figure(states, labels, solution.weights, marks, title)
+    states = [state if state.ndim == 1 else state[:, 0] for state in states]
+    if mesh.ambient_dim == 2:
+        return circle_figure(mesh, states, labels, title)
+    rows = [*_both_sides(VIEW), Row("map", Mollweide())]
+    return _density_figure(mesh, states, labels, rows, marks, title)
+
+
+def sphere_figure(
+    mesh: SphereMesh,
+    states: Sequence[Array],
+    labels: Sequence[str],
+    marks: Marks | None = None,
+    title: str = "",
+    toward: Any = VIEW,
+) -> Any:
+    """Densities (N,) seen from `toward` and from the opposite side, a column for each."""
+    return _density_figure(mesh, states, labels, _both_sides(toward), marks, title)
+
+
+def map_figure(
+    mesh: SphereMesh,
+    states: Sequence[Array],
+    labels: Sequence[str],
+    marks: Marks | None = None,
+    title: str = "",
+) -> Any:
+    """Densities (N,) on maps of the whole sphere, areas true to scale."""
+    rows = [Row("", Mollweide())]
+    return _density_figure(mesh, states, labels, rows, marks, title, panel=2.5, columns=3)
+
+
+def cloud_figure(
+    clouds: Sequence[Array],
+    labels: Sequence[str],
+    weights: Array | None = None,
+    marks: Marks | None = None,
+    title: str = "",
+    toward: Any = VIEW,
+) -> Any:
+    """Particles (n, d) as dots with areas in proportion to their weights, d = 2 or 3."""
+    d = clouds[0].shape[1]
+    if d not in (2, 3):
+        raise ValueError(f"particles can be drawn for d = 2 and 3, got d = {d}; project them first")
+    rows = _both_sides(toward) if d == 3 else [Row("", Flat())]
+    with style():
+        sheet = Sheet(rows, len(clouds), panel=1.7, columns=5, title=title, bar=False)
+        for k, cloud in enumerate(clouds):
+            for row, axes in zip(rows, sheet.panels(k, labels[k]), strict=True):
+                draw_outline(axes, row.projection, fill="0.97", graticule=d == 3)
+                draw_points(axes, row.projection, cloud, weights)
+                draw_marks(axes, row.projection, marks or {}, colour="0.1", halo="w")
+        return sheet.figure
+
+
+def circle_figure(
+    mesh: SphereMesh, states: Sequence[Array], labels: Sequence[str], title: str = ""
+) -> Any:
+    """Densities (N,) on the circle over the angle, one curve for each."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    start = mesh.vertices[mesh.cell_vertices[mesh.cell_offsets[:-1]]]
+    angle = np.arctan2(start[:, 1], start[:, 0])
+    order = np.argsort(angle)
+    # The cell across -pi is drawn on both sides of the picture.
+    edges = np.concatenate(
+        [angle[order][-1:] - 2.0 * np.pi, angle[order], [angle[order][0] + 2.0 * np.pi]]
+    )
+    order = np.concatenate([order[-1:], order])
+    colours = matplotlib.colormaps[COLOURS](np.linspace(0.0, 0.85, len(states)))
+    with style():
+        figure = Figure(figsize=(4.8, 2.8), layout="constrained")
+        axes = figure.subplots()
+        for state, label, colour in zip(states, labels, colours, strict=True):
+            values = real_array("state", state, ndim=1)[order]
+            axes.stairs(values, edges, baseline=None, color=colour, label=label)
+        if is_concentrated(mesh, states):
+            peak = max(state.max() for state in states)
+            axes.set_yscale("log")
+            axes.set_ylim(peak * 10.0**-DECADES, 2.0 * peak)
+        else:
+            axes.set_ylim(bottom=0.0)
+        axes.set_xlim(-np.pi, np.pi)
+        names = [r"$-\pi$", r"$-\pi/2$", "$0$", r"$\pi/2$", r"$\pi$"]
+        axes.set_xticks(np.pi * np.array([-1.0, -0.5, 0.0, 0.5, 1.0]), names)
+        axes.set_xlabel("angle")
+        axes.set_ylabel("density")
+        axes.set_title(wrapped(title, 4.8), loc="left", fontsize=9)
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+        return figure
+
+
+def series_figure(times: Array, series: Mapping[str, Array], title: str = "") -> Any:
+    """Named (K,) arrays over time, one panel below the other; those without numbers are left out.
+
+    Positive ones that span more than two decades are drawn on a logarithmic scale.
+    """
+    from matplotlib.figure import Figure
+
+    series = {name: np.asarray(v) for name, v in series.items() if np.isfinite(v).any()}
+    if not series:
+        raise ValueError("there is no series with finite numbers to draw")
+    with style():
+        figure = Figure(figsize=(4.6, 0.5 + 1.1 * len(series)), layout="constrained")
+        panels = figure.subplots(len(series), sharex=True, squeeze=False)[:, 0]
+        for axes, (name, values) in zip(panels, series.items(), strict=True):
+            axes.plot(times, values, color=INK, marker="o", ms=2.5)
+            axes.set_title(name, loc="left", pad=3)
+            _scale_series(axes, values[np.isfinite(values)])
+        panels[-1].set_xlabel("$t$")
+        figure.suptitle(wrapped(title, 4.6), x=0.02, ha="left", fontsize=9)
+        return figure
+
+
+def save_figure(figure: Any, path: str | Path) -> None:
+    """Write a figure in the format that the ending names (.png, .pdf, .svg)."""
+    with style():
+        figure.savefig(path, dpi=DPI)
+
+
+def _both_sides(toward: Any) -> list[Row]:
+    front = Orthographic(toward)
+    return [Row("front", front), Row("back", front.opposite)]
+
+
+def _density_figure(
+    mesh: SphereMesh,
+    states: Sequence[Array],
+    labels: Sequence[str],
+    rows: Sequence[Row],
+    marks: Marks | None,
+    title: str,
+    panel: float = 1.7,
+    columns: int = 5,
+) -> Any:
+    """A column of panels for each state, one colour scale for all."""
+    states = [real_array("state", state, ndim=1) for state in states]
+    norm = density_norm(mesh, states)
+    rasters = [
+        CellRaster(mesh, row.projection, round(OVERSAMPLING * DPI * row.height(panel)))
+        for row in rows
+    ]
+    with style():
+        sheet = Sheet(rows, len(states), panel, columns, title, bar=True)
+        for k, state in enumerate(states):
+            for raster, axes in zip(rasters, sheet.panels(k, labels[k]), strict=True):
+                draw_density(axes, raster, state, norm)
+                draw_marks(axes, raster.projection, marks or {})
+        sheet.bar(norm, "density")
+        return sheet.figure
+
+
+def _scale_series(axes: Any, values: Array) -> None:
+    """A range in which a constant looks constant, and a logarithm where decades are spanned."""
+    low, high = values.min(), values.max()
+    size = max(abs(low), abs(high))
+    if low > 0.0 and high > 100.0 * low:
+        axes.set_yscale("log")
+        return
+    if high - low <= 1e-9 * size or size == 0.0:
+        half = 0.05 * size if size > 0.0 else 1.0
+        axes.set_ylim(low - half, high + half)
+    axes.ticklabel_format(axis="y", scilimits=(-3, 4), useOffset=False)
