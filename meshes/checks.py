@@ -107,7 +107,7 @@ def check_sides(mesh: SphereMesh) -> None:
         return
     ends = mesh.edge_vertices[edges]
     ends[is_first] = ends[is_first, ::-1]  # its first cell lies on the right of an edge
-    wrong = first_failure((ends == np.stack(mesh._side_vertices(), axis=1)).all(axis=1))
+    wrong = first_failure((ends == np.stack(mesh.side_vertices(), axis=1)).all(axis=1))
     if wrong is not None:
         cell = int(np.searchsorted(mesh.cell_offsets, wrong, side="right")) - 1
         raise MeshError(
@@ -118,9 +118,9 @@ def check_sides(mesh: SphereMesh) -> None:
 
 def check_cells(mesh: SphereMesh) -> None:
     """Corners turn counter-clockwise around the center; areas are positive and fill the sphere."""
-    a, b = mesh._sides()
+    a, b = mesh.sides()
     if mesh.ambient_dim == 3:
-        cells = mesh._corner_cells()
+        cells = mesh.side_cells()
         parts = geometry.triangle_area(mesh.centers[cells], a, b)
         wrong = first_failure(parts > 0.0)
         if wrong is not None:

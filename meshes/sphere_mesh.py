@@ -1,16 +1,16 @@
-"""SphereMesh: Voronoi cells on S^2 (d = 3) or S^1 (d = 2) as plain arrays, everything else derived.
+r"""SphereMesh: Voronoi cells of S^2 (d = 3) or S^1 (d = 2) as plain arrays; the rest is derived.
 
 A cell of S^2 is a spherical polygon. Its corners and its sides are numbered together, counter-
 clockwise seen from outside; side j runs from corner j to corner j + 1, edge j lies on side j:
 
               corner 2 ____ side 1 ____ corner 1
-                      /                \\
-              side 2 /                  \\ side 0
-                    /                    \\
+                      /                \
+              side 2 /                  \ side 0
+                    /                    \
           corner 3 (       center x       ) corner 0
-                    \\                    /
-              side 3 \\                  / side 5
-                      \\________________/
+                    \                    /
+              side 3 \                  / side 5
+                      \________________/
               corner 4      side 4      corner 5
 
 An edge is the great-circle arc between two cells, with a direction. Seen from outside:
@@ -33,7 +33,7 @@ On the circle a cell is an arc with corners 0, 1 (counter-clockwise), an edge is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -41,22 +41,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes import geometry
-from meshes.checks import MeshError, check_mesh, first_failure
+from meshes import averages, geometry
+from meshes.checks import MeshError, check_mesh
+from meshes.connectivity import match_sides
 from meshes.geometry import Array, Indices
-from meshes.quadrature import (
-    CellQuadrature,
-    EdgeQuadrature,
-    arc_quadrature,
-    triangle_quadrature,
-    triangle_rule,
-)
-
-AVERAGE_DEGREE = 8
-"""Degree of the quadrature behind `SphereMesh.average`: cell averages of smooth f to O(h^9)."""
-
-CHUNK_POINTS = 1 << 18
-"""Quadrature points held at a time by `SphereMesh.average` (a few tens of MB)."""
+from meshes.quadrature import CellQuadrature, EdgeQuadrature, arc_quadrature
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -80,8 +69,9 @@ class SphereMesh:
     cell_offsets : (N+1,) int32; cell_vertices : int32: cell i has the corners
         cell_vertices[cell_offsets[i] : cell_offsets[i+1]], counter-clockwise seen from outside
 
-    All arrays are read-only; derived ones are computed at first use and kept. Construction looks at
-    shapes only (MeshError); `check()` at everything.
+    All arrays are read-only (given ones are not copied, so leave those alone); derived ones are
+    computed at first use and kept. Construction looks at shapes only (MeshError), `check()` at
+    everything.
 
     >>> from meshes import icosphere
     >>> icosphere(4)
@@ -156,13 +146,11 @@ class SphereMesh:
     @cached_property
     def areas(self) -> Array:
         """(N,) exact areas of the spherical polygons; lengths of the arcs on the circle."""
-        a, b = self._sides()
+        a, b = self.sides()
         if self.ambient_dim == 2:
             return read_only(geometry.arc_length(a, b))
-        center = self.centers[self._corner_cells()]
-        return read_only(
-            geometry.segment_sum(geometry.triangle_area(center, a, b), self.cell_offsets)
-        )
+        parts = geometry.triangle_area(self.centers[self.side_cells()], a, b)
+        return read_only(geometry.segment_sum(parts, self.cell_offsets))
 
     @cached_property
     def total_area(self) -> float:
@@ -172,7 +160,7 @@ class SphereMesh:
     @cached_property
     def centroids(self) -> Array:
         """(N, d) exact centroids int x dA / |int x dA| of the cells, unit vectors."""
-        a, b = self._sides()
+        a, b = self.sides()
         if self.ambient_dim == 2:
             return read_only(geometry.arc_midpoint(a, b))
         return read_only(geometry.unit(geometry.polygon_moment(a, b, self.cell_offsets)))
@@ -180,8 +168,8 @@ class SphereMesh:
     @cached_property
     def cell_radii(self) -> Array:
         """(N,) largest distance of a cell's center to its corners, in radians."""
-        corners = self.vertices[self.cell_vertices]
-        distances = geometry.arc_length(self.centers[self._corner_cells()], corners)
+        centers = np.repeat(self.centers, np.diff(self.cell_offsets), axis=0)
+        distances = geometry.arc_length(centers, self.vertices[self.cell_vertices])
         return read_only(np.maximum.reduceat(distances, self.cell_offsets[:-1]))
 
     # ------------------------------------------------------------------ edges
@@ -251,29 +239,9 @@ class SphereMesh:
 
     @cached_property
     def _cell_sides(self) -> tuple[Indices, NDArray[np.bool_]]:
-        """Edge of each side of each cell, and whether the cell is that edge's second one.
-
-        Each edge is a side of two cells. For its second cell the side starts at the edge's first
-        end, for its first cell at the last. The pair (cell, corner where the side starts) names
-        a side, so sorting both lists by it matches them.
-        """
-        m = np.int64(self.n_vertices)
-        first, second = self.edge_cells.T
-        ends = self.edge_vertices
-        of_edges = np.concatenate([first * m + ends[:, -1], second * m + ends[:, 0]])
-        of_cells = self._corner_cells() * m + self.cell_vertices
-        by_edge, by_cell = np.argsort(of_edges), np.argsort(of_cells)
-        found = of_cells[by_cell]
-        wrong = first_failure(of_edges[by_edge] == found)
-        if wrong is not None:
-            cell, vertex = divmod(int(found[wrong]), int(m))
-            raise MeshError(
-                f"cells and edges do not match: no edge, or two, for the side of cell {cell} "
-                f"that starts at vertex {vertex} (or near it)"
-            )
-        sides = np.empty_like(by_edge)
-        sides[by_cell] = by_edge
-        return (sides % self.n_edges).astype(np.int32), sides >= self.n_edges
+        """Edge of each side of each cell, and whether the cell is that edge's second one."""
+        cells = np.repeat(np.arange(self.n_cells, dtype=np.int32), np.diff(self.cell_offsets))
+        return match_sides(self.edge_cells, self.edge_vertices, cells, self.cell_vertices)
 
     # ------------------------------------------------------------------ quadrature
 
@@ -288,23 +256,7 @@ class SphereMesh:
         >>> circle(4).quadrature(3).points.shape
         (8, 2)
         """
-        points, weights = self._quadrature(degree, 0, self.n_cells)
-        counts = np.diff(self.cell_offsets) * (len(weights) // len(self.cell_vertices))
-        if self.ambient_dim == 2:
-            counts = np.full(self.n_cells, len(weights) // self.n_cells)
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return CellQuadrature(read_only(points), read_only(weights), read_only(offsets))
-
-    def _quadrature(self, degree: int, start: int, stop: int) -> tuple[Array, Array]:
-        """Points (Q, d) and weights (Q,) on the cells start : stop."""
-        triangle_rule(degree)  # refuses degrees out of range, on the circle too
-        a, b = self._sides(start, stop)
-        if self.ambient_dim == 2:
-            points, weights = arc_quadrature(a, b, degree // 2 + 1)
-        else:
-            center = self.centers[self._corner_cells(start, stop)]
-            points, weights = triangle_quadrature(center, a, b, degree)
-        return points.reshape(-1, self.ambient_dim), weights.reshape(-1)
+        return CellQuadrature(*(read_only(part) for part in averages.cell_quadrature(self, degree)))
 
     def edge_quadrature(self, n: int) -> EdgeQuadrature:
         """n Gauss points on every edge (the point itself, once, on the circle).
@@ -325,39 +277,14 @@ class SphereMesh:
     def average(self, f: Callable[[Array], Array]) -> Array:
         """Cell averages (N, ...) of f: points (m, d) -> values (m, ...), by a rule of degree 8.
 
-        Raises ValueError when f returns another shape, or NaN or infinity somewhere.
+        Raises ValueError when f returns another shape, or NaN or infinity somewhere, TypeError for
+        complex values. Nodes are made and used up in chunks, so that memory stays small.
 
         >>> from meshes import circle
         >>> circle(3).average(lambda x: x[:, 0] ** 2).round(6)
         array([0.396626, 0.706749, 0.396626])
         """
-        parts = []
-        for start, stop in self._chunks():
-            points, weights = self._quadrature(AVERAGE_DEGREE, start, stop)
-            values = np.asarray(f(points), dtype=np.float64)
-            if values.shape[:1] != weights.shape:
-                raise ValueError(
-                    f"f must map points (m, {self.ambient_dim}) to values (m,) or (m, ...), "
-                    f"got shape {values.shape} for m = {len(points)}"
-                )
-            wrong = first_failure(np.isfinite(values).reshape(len(values), -1).all(axis=1))
-            if wrong is not None:
-                raise ValueError(f"f must be finite, got {values[wrong]} at x = {points[wrong]}")
-            weighted = weights.reshape(-1, *[1] * (values.ndim - 1)) * values
-            corners = self.cell_offsets[start : stop + 1] - self.cell_offsets[start]
-            if self.ambient_dim == 2:
-                corners = np.arange(stop - start + 1)
-            per_corner = len(weights) // int(corners[-1])
-            parts.append(geometry.segment_sum(weighted, corners * per_corner))
-        sums = np.concatenate(parts)
-        return sums / self.areas.reshape(-1, *[1] * (sums.ndim - 1))
-
-    def _chunks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of cells with about CHUNK_POINTS points of the rule behind `average`."""
-        per_cell = 6 * len(triangle_rule(AVERAGE_DEGREE)[1])
-        step = max(1, CHUNK_POINTS // per_cell)
-        for start in range(0, self.n_cells, step):
-            yield start, min(start + step, self.n_cells)
+        return averages.average(self, f)
 
     # ------------------------------------------------------------------ look-up and check
 
@@ -384,18 +311,12 @@ class SphereMesh:
         """
         check_mesh(self)
 
-    # ------------------------------------------------------------------ gathers
+    # ------------------------------------------------------------------ sides of cells
 
-    def _corner_cells(self, start: int = 0, stop: int | None = None) -> Indices:
-        """Cell of each corner of the cells start : stop."""
-        offsets = self.cell_offsets[start : None if stop is None else stop + 1]
-        cells = np.arange(start, start + len(offsets) - 1, dtype=np.int32)
-        return np.repeat(cells, np.diff(offsets))
+    def side_vertices(self, start: int = 0, stop: int | None = None) -> tuple[Indices, Indices]:
+        """Vertices (sides,) where each side of the cells start : stop begins and ends.
 
-    def _side_vertices(self, start: int = 0, stop: int | None = None) -> tuple[Indices, Indices]:
-        """Vertices (sides,) where each side of the cells start : stop starts and ends.
-
-        On the circle a cell is one side: from its corner 0 to its corner 1.
+        Cell by cell, counter-clockwise. On the circle a cell is one side, from corner 0 to 1.
         """
         offsets = self.cell_offsets[start : None if stop is None else stop + 1]
         corners = self.cell_vertices[offsets[0] : offsets[-1]]
@@ -405,10 +326,16 @@ class SphereMesh:
         following[offsets[1:] - offsets[0] - 1] = offsets[:-1] - offsets[0]
         return corners, corners[following]
 
-    def _sides(self, start: int = 0, stop: int | None = None) -> tuple[Array, Array]:
-        """Both ends (sides, d) of each side of the cells start : stop, counter-clockwise."""
-        first, last = self._side_vertices(start, stop)
+    def sides(self, start: int = 0, stop: int | None = None) -> tuple[Array, Array]:
+        """Points (sides, d) where each side of the cells start : stop begins and ends."""
+        first, last = self.side_vertices(start, stop)
         return self.vertices[first], self.vertices[last]
+
+    def side_cells(self, start: int = 0, stop: int | None = None) -> Indices:
+        """(sides,) int32 cell of each side of the cells start : stop."""
+        offsets = self.cell_offsets[start : None if stop is None else stop + 1]
+        cells = np.arange(start, start + len(offsets) - 1, dtype=np.int32)
+        return np.repeat(cells, np.diff(offsets)) if self.ambient_dim == 3 else cells
 
     def _ends(self) -> Array:
         """(E, 2, d) ends of the edges; (E, 1, d) on the circle."""

@@ -124,7 +124,7 @@ def test_areas_sum_to_the_sphere(f):
 def test_gauss_bonnet(scattered):
     """Area of an n-gon = sum of its angles - (n - 2) pi; angles between sides from their poles."""
     for mesh in (icosphere(4), scattered):
-        a, b = mesh._sides()
+        a, b = mesh.sides()
         poles = g.arc_pole(a, b)
         counts, offsets = np.diff(mesh.cell_offsets), mesh.cell_offsets
         before = np.arange(len(poles)) - 1
@@ -221,7 +221,7 @@ def test_cells_know_their_edges_and_neighbours(mesh):
 
 
 def test_edges_of_a_cell_lie_on_its_sides_in_order(mesh):
-    a, b = mesh._sides()
+    a, b = mesh.sides()
     if mesh.ambient_dim == 2:
         assert_array_equal(mesh.edge_vertices[mesh.cell_edges, 0], mesh.cell_vertices)
     else:
@@ -282,7 +282,7 @@ def test_average_keeps_trailing_axes_and_does_not_depend_on_chunks(mesh, monkeyp
 
     whole = mesh.average(f)
     assert whole.shape == (mesh.n_cells, mesh.ambient_dim, 2)
-    monkeypatch.setattr("meshes.sphere_mesh.CHUNK_POINTS", 300)
+    monkeypatch.setattr("meshes.averages.CHUNK_POINTS", 300)
     assert_array_equal(mesh.average(f), whole)
 
 
@@ -290,6 +290,8 @@ def test_average_refuses_wrong_functions():
     mesh = icosphere(2)
     with pytest.raises(ValueError, match=r"must map points \(m, 3\) to values .* got shape \(\)"):
         mesh.average(lambda x: 1.0)
+    with pytest.raises(TypeError, match=r"f must return real numbers, got dtype complex128"):
+        mesh.average(lambda x: x[:, 0] + 1j)
     with pytest.raises(ValueError, match=r"f must be finite, got nan at x = "):
         mesh.average(lambda x: np.where(x[:, 0] > 0, np.nan, 1.0))
 
