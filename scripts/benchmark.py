@@ -1,0 +1,128 @@
+"""Timings of the kernels, against other libraries and against each other.
+
+    python scripts/benchmark.py kernel     direct sums, against torch and KeOps where installed
+
+`--quick` runs tiny sizes, `--out DIR` stores the table. Everything is compared within one run and
+by the best of several repetitions: absolute times depend on the machine and on its other work.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pde import Measure, log_partition
+
+Row = Sequence[object]
+
+
+def best_time(call: Callable[[], Any], repetitions: int = 3) -> float:
+    """Shortest duration of a call in seconds, after one call that compiles and fills caches."""
+    call()
+    durations = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        call()
+        durations.append(time.perf_counter() - start)
+    return min(durations)
+
+
+def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
+    """Right-aligned columns under a title; floats with four digits."""
+    cells = [list(header)] + [
+        [f"{c:.4g}" if isinstance(c, float) else str(c) for c in r] for r in rows
+    ]
+    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
+    lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
+    return "\n".join([title, *lines])
+
+
+def random_problem(n_targets: int, n_sources: int, beta: float) -> tuple[np.ndarray, Measure]:
+    """Targets beta x with x uniform on the sphere, uniform sources with uneven masses."""
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(n_targets + n_sources, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    return beta * points[:n_targets], Measure(points[n_targets:], rng.random(n_sources))
+
+
+def torch_mean(xi: np.ndarray, mu: Measure) -> Callable[[], np.ndarray]:
+    """The softmax mean by scaled_dot_product_attention, the log-weights given as its mask."""
+    import torch
+
+    query, key = torch.from_numpy(xi), torch.from_numpy(mu.points)
+    mask = torch.from_numpy(np.log(mu.weights)).expand(len(xi), -1)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return lambda: attention(query, key, key, attn_mask=mask, scale=1.0).numpy()
+
+
+def torch_fused_mean(xi: np.ndarray, mu: Measure) -> Callable[[], np.ndarray]:
+    """The same with a batch and a head dimension: only so torch takes its fused kernel."""
+    import torch
+
+    query, key = torch.from_numpy(xi)[None, None], torch.from_numpy(mu.points)[None, None]
+    mask = torch.from_numpy(np.log(mu.weights)).expand(len(xi), -1)[None, None]
+    attention = torch.nn.functional.scaled_dot_product_attention
+    return lambda: attention(query, key, key, attn_mask=mask, scale=1.0)[0, 0].numpy()
+
+
+def keops_mean(xi: np.ndarray, mu: Measure) -> Callable[[], np.ndarray]:
+    """The softmax mean by a symbolic matrix of KeOps."""
+    from pykeops.numpy import LazyTensor
+
+    x, y = LazyTensor(xi[:, None, :]), LazyTensor(mu.points[None, :, :])
+    log_weights = LazyTensor(np.log(mu.weights)[None, :, None])
+    return lambda: ((x | y) + log_weights).sumsoftmaxweight(y, axis=1)
+
+
+def kernel(quick: bool) -> str:
+    """Pairs of a target and a source per second, float64, d = 3."""
+    n_targets, n_sources = (200, 500) if quick else (8192, 40962)
+    xi, mu = random_problem(n_targets, n_sources, beta=50.0)
+    expected = log_partition(xi, mu)[1]
+    pairs = n_targets * n_sources
+    ours = best_time(lambda: log_partition(xi, mu))
+    rows: list[Row] = [("log_partition", pairs / ours / 1e9, 1.0, 0.0)]
+    for name, module, peer in (
+        ("torch attention", "torch", torch_mean),
+        ("torch attention, fused", "torch", torch_fused_mean),
+        ("KeOps", "pykeops", keops_mean),
+    ):
+        if importlib.util.find_spec(module) is None:
+            rows.append((name, "not installed", "", ""))
+            continue
+        mean = peer(xi, mu)
+        duration = best_time(mean, repetitions=2)
+        difference = float(np.abs(mean() - expected).max())
+        rows.append((name, pairs / duration / 1e9, duration / ours, difference))
+    header = ("kernel", "1e9 pairs/s", "our speed-up", "difference of mean")
+    return table(f"{n_targets} targets, {n_sources} sources", header, rows)
+
+
+BENCHMARKS = {"kernel": kernel}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark named on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("name", choices=BENCHMARKS, help="what to time")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="store the table in DIR/benchmark-NAME.txt"
+    )
+    options = parser.parse_args(arguments)
+    text = BENCHMARKS[options.name](options.quick)
+    print(text)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / f"benchmark-{options.name}.txt").write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
