@@ -40,8 +40,8 @@ Density = Callable[[Array], Array]
 def uniform(d: int = 3) -> Law:
     """The uniform law.
 
-    >>> float(uniform()(np.eye(3))[0] * 4 * np.pi)
-    1.0
+    >>> (uniform()(np.eye(3)) * 4 * np.pi).round(12)
+    array([1., 1., 1.])
     """
     return Uniform(d)
 

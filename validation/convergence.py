@@ -1,0 +1,120 @@
+"""Observed orders of convergence: errors on a sequence of resolutions, as a table and a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pde.arguments import Array, real_array
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """Errors at falling widths h; `str` is the table.
+
+    resolutions : (k,) what the error was asked for, e.g. mesh frequencies
+    h : (k,) widths, falling
+    error : (k,) errors
+    """
+
+    resolutions: Sequence[Any]
+    h: Array
+    error: Array
+    name: str = field(default="error")
+
+    @property
+    def order(self) -> Array:
+        """(k,) log(e_{i-1} / e_i) / log(h_{i-1} / h_i), nan for the first.
+
+        nan too where an error is 0: nothing is left to measure an order with.
+        """
+        order = np.full(len(self.h), np.nan)
+        measurable = (self.error[:-1] > 0.0) & (self.error[1:] > 0.0)
+        ratio = np.divide(
+            self.error[:-1], self.error[1:], where=measurable, out=np.ones(len(order) - 1)
+        )
+        order[1:] = np.where(measurable, np.log(ratio) / np.log(self.h[:-1] / self.h[1:]), np.nan)
+        return order
+
+    def __str__(self) -> str:
+        rows = zip(self.resolutions, self.h, self.error, self.order, strict=True)
+        return table(
+            ["resolution", "h", self.name, "order"],
+            [
+                [str(r), f"{h:.4g}", f"{e:.3e}", "" if np.isnan(p) else f"{p:.2f}"]
+                for r, h, e, p in rows
+            ],
+        )
+
+    def plot(self, path: str | Path) -> Path:
+        """A log-log picture of the error with the slope of its last order; returns the path."""
+        return plot({self.name: self}, path)
+
+
+def study(
+    error_of: Callable[[Any], float],
+    resolutions: Sequence[Any],
+    spacing: Callable[[Any], float] | None = None,
+    name: str = "error",
+) -> Study:
+    """Call error_of(resolution) for each resolution, coarse to fine, and collect the errors.
+
+    spacing : resolution -> h; None: h = 1 / resolution
+    name : heads the errors' column
+
+    Raises ValueError unless h falls and errors are finite and >= 0.
+
+    >>> print(study(lambda n: 1.0 / n**2, [10, 20]))
+    resolution     h      error  order
+            10   0.1  1.000e-02
+            20  0.05  2.500e-03   2.00
+    """
+    resolutions = list(resolutions)
+    if not resolutions:
+        raise ValueError("resolutions must hold at least one value, got none")
+    h = np.array([1.0 / r if spacing is None else spacing(r) for r in resolutions], dtype=float)
+    if not (h > 0).all() or not (np.diff(h) < 0).all():
+        raise ValueError(f"resolutions must go from coarse to fine, their widths are {h.tolist()}")
+    errors = real_array("errors", [error_of(r) for r in resolutions], ndim=1, finite=False)
+    if not (np.isfinite(errors) & (errors >= 0.0)).all():
+        raise ValueError(f"errors must be finite and >= 0, got {errors.tolist()}")
+    return Study(resolutions, h, errors, name)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Text in right-aligned columns.
+
+    >>> print(table(["n", "error"], [["8", "0.5"], ["16", "0.125"]]))
+     n  error
+     8    0.5
+    16  0.125
+    """
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def plot(studies: dict[str, Study], path: str | Path, title: str = "") -> Path:
+    """Log-log picture of several studies, each labelled with its last observed order."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.5, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for label, one in studies.items():
+        last = one.order[-1]
+        order = "" if np.isnan(last) else f" (order {last:.2f})"
+        axes.loglog(one.h, one.error, "o-", label=f"{label}{order}")
+    axes.set(xlabel="h", ylabel="error", title=title)
+    axes.grid(which="both", alpha=0.3)
+    axes.legend()
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
