@@ -24,7 +24,7 @@ COLOURS = "viridis"
 INK = "#31688e"
 """The colour of lines and dots, out of the same map."""
 
-LOG_CONTRAST = 30.0
+LOG_CONTRAST = 12.0
 """A density that peaks at more than this times its mean is drawn on a logarithmic scale."""
 
 DECADES = 4

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 VIEW = (1.0, 1.0, 0.6)
 """Where the observer of the front stands: e1 on the left, e2 on the right, e3 above."""
 
+MIDDLE = 0.25 * np.pi
+"""Longitude in the middle of a map, the observer's: no axis of coordinates lies on the rim."""
+
 DPI = 220
 
 OVERSAMPLING = 1.5
@@ -70,7 +73,7 @@ def solution_figure(
     states = [state if state.ndim == 1 else state[:, 0] for state in states]
     if mesh.ambient_dim == 2:
         return circle_figure(mesh, states, labels, title)
-    rows = [*_both_sides(VIEW), Row("map", Mollweide())]
+    rows = [*_both_sides(VIEW), Row("map", Mollweide(MIDDLE))]
     return _density_figure(mesh, states, labels, rows, marks, title)
 
 
@@ -94,7 +97,7 @@ def map_figure(
     title: str = "",
 ) -> Any:
     """Densities (N,) on maps of the whole sphere, areas true to scale."""
-    rows = [Row("", Mollweide())]
+    rows = [Row("", Mollweide(MIDDLE))]
     return _density_figure(mesh, states, labels, rows, marks, title, panel=2.5, columns=3)
 
 
@@ -160,24 +163,29 @@ def circle_figure(
 
 
 def series_figure(times: Array, series: Mapping[str, Array], title: str = "") -> Any:
-    """Named (K,) arrays over time, one panel below the other; those without numbers are left out.
+    """Named (K,) arrays over time, a panel for each; those without numbers are left out.
 
-    Positive ones that span more than two decades are drawn on a logarithmic scale.
+    Positive ones that span more than three decades are drawn on a logarithmic scale.
     """
     from matplotlib.figure import Figure
 
     series = {name: np.asarray(v) for name, v in series.items() if np.isfinite(v).any()}
     if not series:
         raise ValueError("there is no series with finite numbers to draw")
+    columns = 1 if len(series) < 4 else 2
+    rows = -(-len(series) // columns)
+    width = 3.6 * columns
     with style():
-        figure = Figure(figsize=(4.6, 0.5 + 1.1 * len(series)), layout="constrained")
-        panels = figure.subplots(len(series), sharex=True, squeeze=False)[:, 0]
-        for axes, (name, values) in zip(panels, series.items(), strict=True):
+        figure = Figure(figsize=(width, 0.5 + 1.25 * rows), layout="constrained")
+        panels = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, (name, values) in zip(panels, series.items(), strict=False):
             axes.plot(times, values, color=INK, marker="o", ms=2.5)
             axes.set_title(name, loc="left", pad=3)
             _scale_series(axes, values[np.isfinite(values)])
-        panels[-1].set_xlabel("$t$")
-        figure.suptitle(wrapped(title, 4.6), x=0.02, ha="left", fontsize=9)
+        for axes in panels[len(series) :]:
+            axes.set_axis_off()
+        figure.supxlabel("$t$")
+        figure.suptitle(wrapped(title, width), x=0.01, ha="left", fontsize=9)
         return figure
 
 
@@ -223,10 +231,10 @@ def _scale_series(axes: Any, values: Array) -> None:
     """A range in which a constant looks constant, and a logarithm where decades are spanned."""
     low, high = values.min(), values.max()
     size = max(abs(low), abs(high))
-    if low > 0.0 and high > 100.0 * low:
+    if low > 0.0 and high > 1000.0 * low:
         axes.set_yscale("log")
         return
     if high - low <= 1e-9 * size or size == 0.0:
         half = 0.05 * size if size > 0.0 else 1.0
         axes.set_ylim(low - half, high + half)
-    axes.ticklabel_format(axis="y", scilimits=(-3, 4), useOffset=False)
+    axes.ticklabel_format(axis="y", scilimits=(-3, 4), useOffset=False, useMathText=True)

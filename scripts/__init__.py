@@ -1,0 +1,1 @@
+"""The command line: thin mains over pde, meshes and validation."""

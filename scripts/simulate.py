@@ -1,0 +1,90 @@
+"""The command `sphere-attention`: run a case, look into a result.
+
+The parser is built before numpy, numba, scipy or matplotlib are imported: `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from sphere_attention_scripts.case_file import CaseError, find_case, read_case, shipped_cases
+
+DEFAULT_CASE = "concentration"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line, without anything heavy imported."""
+    parser = argparse.ArgumentParser(
+        prog="sphere-attention",
+        description="Mean-field transformers on the sphere by finite volumes.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    run = commands.add_parser(
+        "run",
+        help="solve a case, compare it with particles and with its limit, draw it",
+        description="Solve a case and write result.nc, table.csv, case.toml and pictures.",
+        epilog=f"shipped cases: {', '.join(shipped_cases())}",
+    )
+    run.add_argument(
+        "case",
+        nargs="?",
+        default=DEFAULT_CASE,
+        metavar="CASE",
+        help="path of a case file, or the name of a shipped one (default: %(default)s)",
+    )
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="change a key of the case, such as mesh.frequency=32; may be repeated",
+    )
+    run.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
+    )
+    run.add_argument(
+        "--overwrite", action="store_true", help="replace a result that DIR already holds"
+    )
+    run.add_argument("--quiet", action="store_true", help="no progress and no table on the screen")
+    info = commands.add_parser("info", help="say what a result file holds")
+    info.add_argument("file", type=Path, metavar="FILE", help="a result (.nc)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit status: 0 done, 1 failed, 2 refused, 130 interrupted."""
+    arguments = build_parser().parse_args(argv)
+    try:
+        if arguments.command == "info":
+            return _info(arguments.file)
+        case = read_case(find_case(arguments.case), arguments.set)
+        from sphere_attention_scripts.run_case import run_case
+
+        return run_case(case, arguments.out, arguments.overwrite, arguments.quiet)
+    except CaseError as refused:
+        return _refuse(refused)
+    except KeyboardInterrupt:
+        print("interrupted before anything was computed", file=sys.stderr)
+        return 130
+
+
+def _info(path: Path) -> int:
+    from sphere_attention_scripts.result_info import describe
+
+    try:
+        print(describe(path))
+    except (ValueError, OSError, ImportError) as unreadable:
+        return _refuse(unreadable)
+    return 0
+
+
+def _refuse(why: Exception) -> int:
+    print(f"sphere-attention: {why}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
