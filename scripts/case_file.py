@@ -129,8 +129,8 @@ def _kinds(spec: type) -> dict[str, Kind]:
 
 @cache
 def _all_keys() -> tuple[str, ...]:
-    """Every key that a case may hold, with its table."""
-    keys = [*_kinds(Case)]
+    """Every key that a case may hold, with its table, and the tables."""
+    keys = [*_kinds(Case), *TABLES]
     for table, spec in TABLES.items():
         if isinstance(spec, Tagged):
             keys.append(f"{table}.{spec.tag}")

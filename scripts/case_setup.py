@@ -43,14 +43,14 @@ def set_up(case: tree.Case) -> Setup:
     Raises ValueError where the parts refuse their arguments.
     """
     scheme = case.scheme
-    mesh = _mesh(case.mesh)
-    field = _field(case.model)
+    mesh = mesh_of(case.mesh)
+    field = field_of(case.model)
     equation = Equation(field, case.model.diffusion)
     system = FiniteVolume(
         mesh, equation, scheme.order, limiter=None if scheme.limiter == "none" else scheme.limiter
     )
     stepper = None if scheme.stepper == "default" else scheme.stepper
-    grid = Simulation(system, _law(case), stepper=stepper)
+    grid = Simulation(system, law_of(case), stepper=stepper)
     particles = None
     if case.compare.particles and not case.model.diffusion:
         cloud = ParticleSystem(equation, weights=grid.state * mesh.areas)
@@ -64,13 +64,13 @@ def matrix(entries: list) -> Array:
     return np.diag(array) if array.ndim == 1 else array
 
 
-def _mesh(spec: Any) -> SphereMesh:
+def mesh_of(spec: Any) -> SphereMesh:
     if isinstance(spec, tree.Circle):
         return circle(spec.cells)
     return icosphere(spec.frequency, relax=spec.relax)
 
 
-def _field(spec: Any) -> Field:
+def field_of(spec: Any) -> Field:
     V = matrix(spec.V)
     if isinstance(spec, tree.ZeroTemperature):
         return ZeroTemperatureAttention(V, matrix(spec.B))
@@ -83,7 +83,7 @@ def _field(spec: Any) -> Field:
     return SelfAttention(V, matrix(spec.B), spec.beta, **options)
 
 
-def _law(case: tree.Case) -> Any:
+def law_of(case: tree.Case) -> Any:
     spec = case.initial
     if isinstance(spec, tree.Uniform):
         return initial.uniform(case.dim)
