@@ -13,7 +13,7 @@ DEVSTAMP := $(VENV)/.installed-dev
 
 .PHONY: run test lint clean
 run: $(STAMP)
-	$(PY) -m sphere_attention_scripts.simulate run --out out/concentration
+	$(PY) -m sphere_attention_scripts.simulate run --out out/concentration --overwrite
 
 test: $(STAMP)
 	$(PY) -m pytest
