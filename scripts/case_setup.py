@@ -65,12 +65,14 @@ def matrix(entries: list) -> Array:
 
 
 def mesh_of(spec: Any) -> SphereMesh:
+    """The mesh of a table [mesh]."""
     if isinstance(spec, tree.Circle):
         return circle(spec.cells)
     return icosphere(spec.frequency, relax=spec.relax)
 
 
 def field_of(spec: Any) -> Field:
+    """The field of a table [model], without its diffusion."""
     V = matrix(spec.V)
     if isinstance(spec, tree.ZeroTemperature):
         return ZeroTemperatureAttention(V, matrix(spec.B))
@@ -84,6 +86,7 @@ def field_of(spec: Any) -> Field:
 
 
 def law_of(case: tree.Case) -> Any:
+    """The initial law of a case, a density (m, d) -> (m,) of total mass 1."""
     spec = case.initial
     if isinstance(spec, tree.Uniform):
         return initial.uniform(case.dim)
