@@ -1,0 +1,54 @@
+"""Every script runs at a tiny size: by its main, and none is forgotten."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[1] / "scripts"
+
+# Script -> its arguments at a tiny size, and what it has to write into the folder `{out}`.
+TINY = {
+    "simulate": (
+        "run --set mesh.frequency=3 --set time.until=0.05 --quiet --out {out}",
+        ["case.toml", "result.nc", "table.csv", "sphere.png", "map.png", "series.png"],
+    ),
+    "benchmark": ("kernel --quick --out {out}", ["benchmark-kernel.txt"]),
+    "convergence": (
+        "zero_temperature --set time.until=0.05 --orders 1 2 --frequencies 2 4 "
+        "--reference-order 2 --reference-frequency 6 --out {out}",
+        [],
+    ),
+}
+
+
+def scripts_with_a_main():
+    """Modules of scripts/ that define main()."""
+    found = []
+    for path in sorted(SCRIPTS.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
+            found.append(".".join(path.relative_to(SCRIPTS).with_suffix("").parts))
+    return found
+
+
+def test_every_script_has_a_tiny_run():
+    assert sorted(TINY) == scripts_with_a_main()
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_it_runs(name, tmp_path):
+    module = importlib.import_module(f"sphere_attention_scripts.{name}")
+    words, written = TINY[name]
+    assert module.main(words.format(out=tmp_path).split()) == 0
+    for file in written:
+        assert (tmp_path / file).stat().st_size > 0, file
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_it_explains_itself(name, capsys):
+    module = importlib.import_module(f"sphere_attention_scripts.{name}")
+    with pytest.raises(SystemExit) as ended:
+        module.main(["--help"])
+    assert ended.value.code == 0 and len(capsys.readouterr().out) > 100
