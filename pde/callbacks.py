@@ -121,11 +121,17 @@ class Callback:
 
 
 def _about(sim: Simulation) -> dict[str, Any]:
-    """What a result says of the run that made it."""
+    """What a result says of the way in which it is made."""
     return {
         "system": type(sim.system).__name__,
         "order": sim.system.order,
         "stepper": sim.stepper.name,
+    }
+
+
+def _counts(sim: Simulation) -> dict[str, Any]:
+    """What is known of a run once it is over."""
+    return {
         "steps": sim.steps,
         "rejected_steps": sum(sim.rejected.values()),
         "limited_by": dict(sim.limited_by),
@@ -156,7 +162,7 @@ class Record(Callback):
             diagnostics={name: np.array([d[name] for d in self.diagnostics]) for name in names},
             mesh=getattr(sim.system, "mesh", None),
             weights=getattr(sim.system, "weights", None),
-            metadata=_about(sim),
+            metadata=_about(sim) | _counts(sim),
             to_measure=sim.system.measure,
         )
 

@@ -35,9 +35,13 @@ class Stage(Protocol):
 class System(Protocol):
     """An equation discretised in space."""
 
-    order: int
-    tolerance: float | None
-    """Error tolerance of a step that a simulation uses by default; None: `bound` alone decides."""
+    @property
+    def order(self) -> int:
+        """Order of accuracy in space; the default stepper goes by it."""
+
+    @property
+    def tolerance(self) -> float | None:
+        """Error tolerance of a step used by default; None: the stage's bound alone decides."""
 
     def stage(self, t: float, state: Array) -> Stage:
         """Evaluate velocity and bound at (t, state)."""
