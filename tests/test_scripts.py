@@ -8,19 +8,23 @@ import pytest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 
-# Script -> its arguments at a tiny size, and what it has to write into the folder `{out}`.
-TINY = {
-    "simulate": (
+# Script, its arguments at a tiny size, what it has to write into the folder `{out}`.
+TINY = [
+    (
+        "simulate",
         "run --set mesh.frequency=3 --set time.until=0.05 --quiet --out {out}",
         ["case.toml", "result.nc", "table.csv", "sphere.png", "map.png", "series.png"],
     ),
-    "benchmark": ("kernel --quick --out {out}", ["benchmark-kernel.txt"]),
-    "convergence": (
+    ("benchmark", "kernel --quick --out {out}", ["benchmark-kernel.txt"]),
+    ("benchmark", "output --quick --out {out}", ["benchmark-output.txt"]),
+    (
+        "convergence",
         "zero_temperature --set time.until=0.05 --orders 1 2 --frequencies 2 4 "
         "--reference-order 2 --reference-frequency 6 --out {out}",
         [],
     ),
-}
+]
+NAMES = sorted({name for name, _, _ in TINY})
 
 
 def scripts_with_a_main():
@@ -34,19 +38,18 @@ def scripts_with_a_main():
 
 
 def test_every_script_has_a_tiny_run():
-    assert sorted(TINY) == scripts_with_a_main()
+    assert scripts_with_a_main() == NAMES
 
 
-@pytest.mark.parametrize("name", TINY)
-def test_it_runs(name, tmp_path):
+@pytest.mark.parametrize(("name", "words", "written"), TINY)
+def test_it_runs(name, words, written, tmp_path):
     module = importlib.import_module(f"sphere_attention_scripts.{name}")
-    words, written = TINY[name]
     assert module.main(words.format(out=tmp_path).split()) == 0
     for file in written:
         assert (tmp_path / file).stat().st_size > 0, file
 
 
-@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("name", NAMES)
 def test_it_explains_itself(name, capsys):
     module = importlib.import_module(f"sphere_attention_scripts.{name}")
     with pytest.raises(SystemExit) as ended:
