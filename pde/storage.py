@@ -215,28 +215,37 @@ def read_result(path: str | Path) -> StoredResult:
     path = Path(path)
     stored, attributes = netcdf.read(path)
     version = attributes.get("sphere_attention_format")
-    if version is None:
+    if not isinstance(version, int | np.integer):
         raise ValueError(f"{path} is a NetCDF file, but not a result of sphere-attention")
-    if int(version) > FORMAT:
+    if version > FORMAT:
         raise ValueError(
-            f"{path} was written in layout {int(version)} by a later version "
+            f"{path} was written in layout {version} by a later version "
             f"({attributes.get('source')}); this one reads up to {FORMAT}"
         )
     try:
-        return StoredResult(
-            times=stored[UNLIMITED].data,
-            states=_joined_states(stored),
-            diagnostics={
-                name.removeprefix(DIAGNOSTIC): variable.data
-                for name, variable in stored.items()
-                if name.startswith(DIAGNOSTIC)
-            },
-            mesh=ugrid.restore(stored) if "mesh" in stored else None,
-            weights=stored["weight"].data if "weight" in stored else None,
-            metadata=json.loads(attributes["metadata"]),
-        )
-    except (KeyError, ValueError) as missing:
-        raise ValueError(f"{path} is damaged: {missing} is missing or wrong") from missing
+        return _restored(stored, attributes)
+    except Exception as missing:  # damage may hit any name, size or type
+        reason = str(missing).partition("\n")[0]
+        raise ValueError(f"{path} is damaged: {reason} is missing or wrong") from missing
+
+
+def _restored(stored: Mapping[str, Variable], attributes: Mapping[str, Any]) -> StoredResult:
+    """The result that a file's variables and attributes stand for."""
+    times, states = stored[UNLIMITED].data, _joined_states(stored)
+    if times.ndim != 1 or len(states) != len(times):
+        raise ValueError("the number of records")
+    return StoredResult(
+        times=times,
+        states=states,
+        diagnostics={
+            name.removeprefix(DIAGNOSTIC): variable.data
+            for name, variable in stored.items()
+            if name.startswith(DIAGNOSTIC)
+        },
+        mesh=ugrid.restore(stored) if "mesh" in stored else None,
+        weights=stored["weight"].data if "weight" in stored else None,
+        metadata=json.loads(attributes["metadata"]),
+    )
 
 
 def _joined_states(stored: Mapping[str, Variable]) -> Array:

@@ -305,6 +305,49 @@ def test_files_cut_short_are_refused_in_one_sentence(tmp_path, fraction, either_
     assert "\n" not in str(caught.value)
 
 
+def refusal_or_result(path, content, place, change):
+    """What reading gives once a byte is changed: (the error's text, None) or ("", the result)."""
+    damaged = bytearray(content)
+    damaged[place] ^= change
+    path.write_bytes(damaged)
+    try:
+        return "", read_result(path)
+    except ValueError as error:
+        return str(error), None
+
+
+def test_damaged_headers_are_refused_in_one_sentence(tmp_path, monkeypatch):
+    """Bytes of a header damaged in turn: an error in one sentence, or a file that reads."""
+    monkeypatch.setitem(sys.modules, "netCDF4", None)
+    path = tmp_path / "r.nc"
+    write(path, np.ones((2, 3)), mesh=circle(3), metadata={"beta": 1.0})
+    content = path.read_bytes()
+    places = range(0, content.index(b"density") + 400, 5)
+    said = [refusal_or_result(path, content, place, 0x44)[0] for place in places]
+    refusals = [text for text in said if text]
+    assert len(refusals) > 100
+    assert all(str(path) in text and "\n" not in text for text in refusals)
+
+
+def test_damaged_data_of_a_finished_file_are_noticed(tmp_path):
+    """NetCDF-4 carries check sums: a changed byte gives an error or changes nothing."""
+    pytest.importorskip("netCDF4")
+    path, mesh = tmp_path / "r.nc", icosphere(8)
+    states = np.random.default_rng(3).random((4, mesh.n_cells))
+    write(path, states, mesh=mesh)
+    content = path.read_bytes()
+    noticed = 0
+    for place in np.random.default_rng(4).integers(0, len(content), 100):
+        said, result = refusal_or_result(path, content, place, 0x10)
+        if said:
+            noticed += 1
+            assert "damaged" in said and "\n" not in said
+        else:
+            np.testing.assert_array_equal(result.states, states)
+            np.testing.assert_array_equal(result.mesh.vertices, mesh.vertices)
+    assert noticed > 40
+
+
 def test_files_from_elsewhere_are_refused(tmp_path):
     from scipy.io import netcdf_file
 
