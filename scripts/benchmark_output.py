@@ -45,7 +45,8 @@ def output_figures(quick: bool) -> tuple[str, Sequence[str], list[Row]]:
         Solution.open(path)
         rows.append(("opening", "s", time.perf_counter() - begin))
         shown = icosphere(4 if quick else 64)
-        solution = Solution(range(4), concentrating_states(shown, 4), mesh=shown)
+        states = concentrating_states(shown, 4)
+        solution = Solution(np.arange(4.0), np.array(states), mesh=shown)
         begin = time.perf_counter()
         plotting.save_figure(plotting.solution_figure(solution), Path(folder) / "picture.png")
         picture = f"picture of 4 states, 12 panels, {shown.n_cells} cells"
