@@ -1,0 +1,86 @@
+"""What a study promises: measured values against bars, in words and as an exit status."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A measured value and the limit that it should keep.
+
+    sense : "<=" or ">="
+    """
+
+    what: str
+    value: float
+    sense: str
+    limit: float
+
+    @property
+    def met(self) -> bool:
+        """Whether the value keeps the limit; nan never does."""
+        return self.value <= self.limit if self.sense == "<=" else self.value >= self.limit
+
+    def __str__(self) -> str:
+        verdict = "met   " if self.met else "MISSED"
+        return f"{verdict}  {self.what}: {self.value:.3g} {self.sense} {self.limit:.3g}"
+
+
+def at_most(what: str, value: float, limit: float) -> Bar:
+    """The bar value <= limit."""
+    return Bar(what, float(value), "<=", float(limit))
+
+
+def at_least(what: str, value: float, limit: float) -> Bar:
+    """The bar value >= limit."""
+    return Bar(what, float(value), ">=", float(limit))
+
+
+def conclude(tables: Sequence[str], bars: Sequence[Bar], out: Path | None, name: str) -> int:
+    """Print tables and bars, keep them as DIR/name.txt, and return the exit status: 0 all met."""
+    text = "\n\n".join([*tables, "\n".join(map(str, bars))]).rstrip()
+    print(text, flush=True)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / f"{name}.txt").write_text(text + "\n", encoding="utf-8")
+    return 0 if all(bar.met for bar in bars) else 1
+
+
+def study_parser(
+    name: str, description: str | None, frequencies: Sequence[int], full: Sequence[int]
+) -> argparse.ArgumentParser:
+    """The command line that all studies share.
+
+    frequencies, full : the meshes by default and with --full
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m validation.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
+    parser.add_argument(
+        "--frequencies",
+        type=int,
+        nargs="+",
+        metavar="F",
+        help=f"icosahedral meshes, coarse to fine (default {' '.join(map(str, frequencies))})",
+    )
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help=f"the study at its full size: frequencies {' '.join(map(str, full))}",
+    )
+    parser.set_defaults(default_frequencies=list(frequencies), full_frequencies=list(full))
+    return parser
+
+
+def chosen_frequencies(arguments: argparse.Namespace) -> list[int]:
+    """The frequencies asked for."""
+    if arguments.frequencies:
+        return list(arguments.frequencies)
+    return arguments.full_frequencies if arguments.full else arguments.default_frequencies

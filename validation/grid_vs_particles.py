@@ -1,0 +1,190 @@
+"""The same nonlocal equation by cells and by particles, at finite temperature.
+
+Self-attention (SA) and its unnormalised form (USA) with V and B in general position. Two ways to
+make particles: the cells' own masses at their centroids, moved as particles (both errors are second
+order in the mesh width, and so is the difference of moments; the transport distance is of the size
+of a cell, since cells stay where they are), and random samples of the initial law (differences of
+moments fall like n^{-1/2}).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from meshes import icosphere
+from pde import (
+    Equation,
+    FiniteVolume,
+    Measure,
+    ParticleSystem,
+    SelfAttention,
+    Simulation,
+    initial,
+)
+from validation import bars, convergence, wasserstein
+
+V = np.array([[1.2, 0.3, -0.2], [0.1, 0.8, 0.4], [-0.3, 0.2, 0.5]])
+B = np.array([[1.0, -0.2, 0.1], [0.4, 0.9, 0.0], [0.0, 0.3, 1.1]])
+FIELDS = {
+    "SA": (SelfAttention(V, B, beta=4.0), 1.0),
+    "USA": (SelfAttention(V, B, beta=2.0, normalized=False), 0.5),
+}
+"""Field and final time."""
+LAW = initial.random_band_limited(seed=3, degree=3, amplitude=0.7)
+MOST_ATOMS = 700
+"""Transport distances are computed between measures of up to this many atoms."""
+SAMPLES = (40, 160, 640)
+SEEDS = 16
+
+
+def moments(mu: Measure, nu: Measure) -> tuple[float, float]:
+    """Differences of first and of second moments, Euclidean norms."""
+    return (
+        float(np.linalg.norm(mu.mean() - nu.mean())),
+        float(np.linalg.norm(mu.second_moment() - nu.second_moment())),
+    )
+
+
+def distance(mu: Measure, nu: Measure) -> float:
+    """W2, nan where the measures are too large for it."""
+    return wasserstein.distance(mu, nu).value if max(mu.n, nu.n) <= MOST_ATOMS else np.nan
+
+
+def on_grid(name: str, frequency: int) -> tuple[float, Measure, Measure]:
+    """(mesh width, initial and final measure) of the finite-volume solution."""
+    field, until = FIELDS[name]
+    system = FiniteVolume(icosphere(frequency), Equation(field), order=2)
+    state = system.mesh.average(LAW)
+    state /= state @ system.mesh.areas
+    simulation = Simulation(system, state)
+    simulation.run(until=until)
+    return system.mesh.spacing, system.measure(state), system.measure(simulation.state)
+
+
+def moved(name: str, start: Measure) -> Measure:
+    """The final measure of particles that start as `start`."""
+    field, until = FIELDS[name]
+    system = ParticleSystem(Equation(field), start.weights)
+    simulation = Simulation(system, start.points)
+    simulation.run(until=until)
+    return system.measure(simulation.state)
+
+
+MESH_HEADER = ("cells", "h", "first moments", "second moments", "W2")
+NUMBER_HEADER = ("particles", "first moments", "second moments", "W2")
+
+
+def by_mesh(name: str, frequencies: Sequence[int]) -> tuple[list[tuple], list[Measure]]:
+    """Cells against their own masses as particles: the rows of MESH_HEADER, the grids' measures."""
+    rows, grids = [], []
+    for frequency in frequencies:
+        h, start, final = on_grid(name, frequency)
+        cloud = moved(name, start)
+        rows.append((start.n, h, *moments(final, cloud), distance(final, cloud)))
+        grids.append(final)
+    return rows, grids
+
+
+def by_number(name: str, grids: Sequence[Measure], numbers: Sequence[int]) -> list[tuple]:
+    """Random samples against the finest grid: the rows of NUMBER_HEADER.
+
+    Moments are root mean squares over the seeds. W2 is that of the first seed, to the finest grid
+    that is small enough.
+    """
+    small = [grid for grid in grids if grid.n <= MOST_ATOMS]
+    rows = []
+    for n in numbers:
+        clouds = [moved(name, Measure(initial.sample(LAW, n, seed))) for seed in range(SEEDS)]
+        squares = np.mean([np.square(moments(cloud, grids[-1])) for cloud in clouds], axis=0)
+        w2 = distance(clouds[0], small[-1]) if small else np.nan
+        rows.append((n, *np.sqrt(squares), w2))
+    return rows
+
+
+def mesh_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
+    """Moments differ to second order, atoms by less than the distance of a cell's next neighbours.
+
+    The nearest point of a mesh is 0.36 h away on average, from a point anywhere.
+    """
+    if len(rows) > 1 and rows[-1][0] >= 642:
+        (_, h0, *coarse, _), (_, h1, *fine, _) = rows[-2:]
+        for which, e0, e1 in zip(("first", "second"), coarse, fine, strict=True):
+            order = np.log(e0 / e1) / np.log(h0 / h1)
+            yield bars.at_least(f"{name}: order of {which} moments", order, 1.65)
+    for cells, h, *_, w2 in rows:
+        if not np.isnan(w2):
+            yield bars.at_most(f"{name}: W2 in cell widths, {cells} cells", w2 / h, 0.6)
+
+
+def number_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
+    """Moments fall like n^{-1/2}, within what so many seeds can tell; W2 falls."""
+    if len(rows) < 2:
+        return
+    first, last = rows[0], rows[-1]
+    for column, which in ((1, "first"), (2, "second")):
+        power = np.log(first[column] / last[column]) / np.log(last[0] / first[0])
+        what = f"{name}: {which} moments fall like n^-p, |p - 1/2|"
+        yield bars.at_most(what, abs(power - 0.5), 0.15)
+    if not np.isnan(first[3] + last[3]):
+        yield bars.at_most(f"{name}: W2, most to fewest particles", last[3] / first[3], 0.7)
+
+
+def table(header: Sequence[str], rows: Sequence[tuple]) -> str:
+    """Numbers in columns; what was not computed stays empty."""
+    forms = {"cells": "d", "particles": "d", "h": ".4f", "W2": ".4f"}
+    cells = [
+        [
+            "" if np.isnan(value) else f"{value:{forms.get(heading, '.2e')}}"
+            for heading, value in zip(header, row, strict=True)
+        ]
+        for row in rows
+    ]
+    return convergence.table(header, cells)
+
+
+def draw(results: dict[str, tuple[list[tuple], list[tuple]]], path: Path) -> None:
+    """Differences by mesh width and by number of particles."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True)
+    for name, (meshes, numbers) in results.items():
+        for column, what in ((-3, "first moments"), (-2, "second moments"), (-1, "W2")):
+            left.loglog([row[1] for row in meshes], [row[column] for row in meshes], "o-")
+            x, y = [row[0] for row in numbers], [row[column] for row in numbers]
+            right.loglog(x, y, "o-", label=f"{name}: {what}")
+    left.set(xlabel="h", ylabel="difference", title="cells, the same cells as particles")
+    right.set(xlabel="particles", title="finest grid, random samples")
+    right.legend(fontsize="small")
+    for axes in (left, right):
+        axes.grid(which="both", alpha=0.3)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the study; 0 where all bars are met."""
+    parser = bars.study_parser("grid_vs_particles", __doc__, [4, 8, 16], [8, 16, 32, 64])
+    parser.add_argument("--particles", type=int, nargs="+", default=SAMPLES, metavar="N")
+    arguments = parser.parse_args(argv)
+    tables, promises, results = [], [], {}
+    for name in FIELDS:
+        meshes, grids = by_mesh(name, bars.chosen_frequencies(arguments))
+        numbers = by_number(name, grids, arguments.particles)
+        tables += [
+            f"{name}: cells against the same cells as particles\n{table(MESH_HEADER, meshes)}",
+            f"{name}: {grids[-1].n} cells against random samples\n{table(NUMBER_HEADER, numbers)}",
+        ]
+        promises += [*mesh_bars(name, meshes), *number_bars(name, numbers)]
+        results[name] = meshes, numbers
+    if arguments.out is not None:
+        draw(results, arguments.out / "grid_vs_particles.png")
+    return bars.conclude(tables, promises, arguments.out, "grid_vs_particles")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
