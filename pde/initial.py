@@ -9,11 +9,12 @@ masses on a fine mesh.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from meshes import circle, icosphere
+from meshes import SphereMesh, circle, icosphere
 from meshes.geometry import norm, unit
 from pde.arguments import (
     Array,
@@ -153,9 +154,15 @@ def _direction(name: str, value: Any) -> Array:
     return unit_points(name, real_array(name, value, ndim=1)[None])[0]
 
 
+@lru_cache
+def _fine_mesh(d: int) -> SphereMesh:
+    """The mesh behind `sample`, kept: ensembles sample again and again."""
+    return icosphere(64) if d == 3 else circle(8192)
+
+
 def _sample_cells(f: Density, n: int, rng: np.random.Generator, d: int) -> Array:
     """Cells by inverse cumulated masses, then uniform points of their triangles (arcs on S^1)."""
-    mesh = icosphere(64) if d == 3 else circle(8192)
+    mesh = _fine_mesh(d)
     masses = mesh.average(f) * mesh.areas
     if masses.min() < 0.0 or not masses.sum() > 0.0:
         raise ValueError(

@@ -1,5 +1,7 @@
 """Initial laws: total mass 1, closed-form moments, samples that follow the density."""
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 
@@ -28,8 +30,13 @@ SMOOTH = [
 ]
 
 
+@lru_cache
+def mesh_of(d):
+    return icosphere(16) if d == 3 else circle(256)
+
+
 def mesh_for(law):
-    return icosphere(16) if law.dim == 3 else circle(256)
+    return mesh_of(law.dim)
 
 
 @pytest.mark.parametrize("law", SMOOTH, ids=repr)
