@@ -21,6 +21,7 @@ from pde.equation import Equation
 from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
+from pde.nodes import Nodes
 from pde.reconstruction import ORDERS, Reconstruction
 from pde.system import Initial
 
@@ -98,6 +99,7 @@ class FiniteVolume:
             mesh,
             self.reconstruction.stencils[0],
             self.reconstruction.edge_weights,
+            self.reconstruction.choice.downwind_share,
             equation.diffusion * mesh.edge_lengths / mesh.edge_distances,
         )
 
@@ -125,6 +127,11 @@ class FiniteVolume:
             out,
         )
         return out
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Quadrature nodes of the cells that carry the reconstruction, for nonlocal fields."""
+        return Nodes(self.reconstruction)
 
     @cached_property
     def interpolation(self) -> Reconstruction:
@@ -162,10 +169,18 @@ class FiniteVolume:
         """Integral of |difference|, the largest of the fields."""
         return float(np.max(self.mesh.areas @ np.abs(difference)))
 
-    def measure(self, state: Array) -> Measure:
-        """The density (the first of k) as a measure: masses at the centroids."""
-        rho = state if state.ndim == 1 else state[:, 0]
-        return Measure(self.mesh.centroids, rho * self.mesh.areas)
+    def measure(self, state: Any) -> Measure:
+        """The density (the first of k) as a measure whose quadrature has the scheme's order.
+
+        Order 1 and 2: the cells' masses at their centroids. Beyond: nodes in each cell with the
+        limited reconstruction's values, see `Nodes`; the masses of a cell's nodes sum to its own.
+        """
+        state = self._shaped(state)
+        rho = np.array(state if state.ndim == 1 else state[:, 0])
+        if self.order <= 2:
+            return Measure(self.mesh.centroids, rho * self.mesh.areas)
+        points = self.nodes.points.reshape(-1, self.mesh.ambient_dim)
+        return Measure(points, self.nodes.masses(rho).reshape(-1))
 
     def _shaped(self, state: Any) -> Array:
         rho = real_array("state", state)

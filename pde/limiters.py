@@ -16,6 +16,7 @@ preserving steppers inherit them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,12 +34,14 @@ class Transport:
 
     mesh : SphereMesh
     stencils : (N, S) neighbours; edge_weights : (2E * n, S), see `Reconstruction`
+    downwind_share : of the downwind cell's value in what an edge carries, 0 to 1/2
     exchange : (E,) D edge_lengths / edge_distances, the two-point diffusion
     """
 
     mesh: SphereMesh
     stencils: Indices
     edge_weights: Array
+    downwind_share: float
     exchange: Array
 
     def rates(self, fluxes: Array) -> Array:
@@ -65,18 +68,32 @@ class Transport:
         mesh = self.mesh
         return mesh.cell_edge_offsets, mesh.cell_edges, mesh.cell_edge_signs
 
+    @cached_property
+    def across(self) -> Indices:
+        """(2E,) for each local edge (cell, edge) the position of the other cell's."""
+        first_and_second = np.argsort(self.mesh.cell_edges, kind="stable").reshape(-1, 2)
+        out = np.empty(len(self.mesh.cell_edges), np.int32)
+        out[first_and_second] = first_and_second[:, ::-1]
+        return out
+
     def _outflows(self, rho: Array, fluxes: Array, dt: float, positive: bool) -> Array:
+        share = self.downwind_share
+        sides = np.empty((len(rho), len(self.edge_weights)))
+        kernels.side_values(
+            rho, fluxes, self.stencils, self.edge_weights, *self._cells, share > 0.0, sides
+        )
         out = np.empty((len(rho), self.mesh.n_edges, 2))
         kernels.outflows(
             rho,
+            sides,
+            self.across,
             fluxes,
             self.exchange,
-            self.stencils,
-            self.edge_weights,
             *self._cells,
             self.mesh.areas,
-            dt,
+            share,
             positive,
+            dt,
             out,
         )
         return out

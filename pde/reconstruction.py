@@ -42,15 +42,19 @@ class Choice(NamedTuple):
     """Points on each edge of the sphere's cells; the circle's edges are points."""
     moments: int
     """Degree of the quadrature of the cells' moments."""
+    decay: float
+    """Residuals are weighted by distance to the power -decay."""
+    downwind_share: float
+    """Weight of the downwind cell's value in what an edge carries; upwind has 1 - it."""
 
 
 CHOICES = {
-    1: Choice(degree=0, rings=0, gauss_points=1, moments=1),
-    2: Choice(degree=1, rings=1, gauss_points=1, moments=4),
-    3: Choice(degree=2, rings=1, gauss_points=2, moments=4),
-    4: Choice(degree=3, rings=2, gauss_points=2, moments=6),
-    6: Choice(degree=5, rings=3, gauss_points=2, moments=8),
-    8: Choice(degree=7, rings=4, gauss_points=2, moments=8),
+    1: Choice(degree=0, rings=0, gauss_points=1, moments=1, decay=2.0, downwind_share=0.0),
+    2: Choice(degree=1, rings=1, gauss_points=1, moments=4, decay=2.0, downwind_share=0.0),
+    3: Choice(degree=2, rings=1, gauss_points=2, moments=4, decay=2.0, downwind_share=0.0),
+    4: Choice(degree=3, rings=2, gauss_points=2, moments=6, decay=2.0, downwind_share=0.4),
+    6: Choice(degree=5, rings=3, gauss_points=2, moments=8, decay=2.0, downwind_share=0.4),
+    8: Choice(degree=7, rings=4, gauss_points=2, moments=8, decay=2.0, downwind_share=0.4),
 }
 ORDERS = tuple(CHOICES)
 
@@ -139,6 +143,7 @@ class Reconstruction:
         kernels.value_weights(
             self.choice.degree,
             self.n_monomials,
+            self.choice.decay,
             tangent_frame(mesh.centroids),
             mesh.centroids,
             stencils,

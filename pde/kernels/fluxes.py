@@ -46,26 +46,14 @@ def outflow_rates(fluxes, exchange, cell_edge_offsets, cell_edges, cell_edge_sig
 
 
 @kernel(parallel=True)
-def outflows(
-    rho,
-    fluxes,
-    exchange,
-    stencils,
-    edge_weights,
-    cell_edge_offsets,
-    cell_edges,
-    cell_edge_signs,
-    areas,
-    dt,
-    positive,
-    out,
+def side_values(
+    rho, fluxes, stencils, edge_weights, cell_edge_offsets, cell_edges, cell_edge_signs, both, out
 ):
-    """What leaves each cell through each of its edges, per unit time.
+    """Values of each cell's polynomial at the Gauss points of its edges.
 
     rho : (k, N) averages; edge_weights : (2E * n, S) rows for the Gauss points of local edges
-    positive : edge values are cut at 0, and where a forward-Euler step `dt` would take more than
-        a cell holds, all its outflows are scaled to what it holds
-    out : (k, E, 2), written: out[:, e, s] leaves the cell edge_cells[e, s]
+    both : also where the flow enters; the upwind values alone read half the rows
+    out : (k, 2E * n), written
     """
     fields, n_cells = rho.shape
     width = stencils.shape[1]
@@ -73,31 +61,69 @@ def outflows(
     for chunk in prange(CHUNKS):
         differences = np.empty(width)
         for i in range(chunk * n_cells // CHUNKS, (chunk + 1) * n_cells // CHUNKS):
-            start, end = cell_edge_offsets[i], cell_edge_offsets[i + 1]
             for f in range(fields):
                 average = rho[f, i]
                 for j in range(width):
                     differences[j] = rho[f, stencils[i, j]] - average
-                total = 0.0
-                for m in range(start, end):
-                    edge = cell_edges[m]
-                    sign = cell_edge_signs[m]
-                    leaving = exchange[edge] * average
+                for m in range(cell_edge_offsets[i], cell_edge_offsets[i + 1]):
                     for g in range(n_gauss):
-                        rate = sign * fluxes[edge, g]
-                        if rate > 0.0:
-                            value = average + dot(edge_weights[m * n_gauss + g], differences)
-                            if positive:
-                                value = max(value, 0.0)
-                            leaving += rate * value
-                    out[f, edge, 0 if sign > 0 else 1] = leaving
-                    total += leaving
-                # The margin keeps the rounding of the sums below from reaching below zero.
-                held = (1.0 - 1e-14) * average * areas[i]
-                if positive and dt * total > held:
-                    factor = max(held, 0.0) / (dt * total)
-                    for m in range(start, end):
-                        out[f, cell_edges[m], 0 if cell_edge_signs[m] > 0 else 1] *= factor
+                        if both or cell_edge_signs[m] * fluxes[cell_edges[m], g] > 0.0:
+                            row = m * n_gauss + g
+                            out[f, row] = average + dot(edge_weights[row], differences)
+
+
+@kernel
+def blend(upwind, downwind, share, positive):
+    """The value carried through an edge: upwind, moved towards downwind by `share`.
+
+    positive : the value is cut at zero, and moved by no more than half of itself: by far more
+        than in smooth data, and never enough to carry what is not there.
+    """
+    if positive:
+        upwind = max(upwind, 0.0)
+    correction = share * (downwind - upwind)
+    if positive:
+        correction = min(max(correction, -0.5 * upwind), 0.5 * upwind)
+    return upwind + correction
+
+
+@kernel(parallel=True)
+def outflows(
+    rho, sides, across, fluxes, exchange, cell_edge_offsets, cell_edges, cell_edge_signs, areas,
+    share, positive, dt, out,
+):  # fmt: skip
+    """What leaves each cell through each of its edges, per unit time.
+
+    sides : (k, 2E * n) from `side_values`; across : (2E,) the local edge on the other side
+    share : of the downwind value in what is carried, 0 (upwind) to 1/2 (centred)
+    positive : values are limited as in `blend`, and where a forward-Euler step `dt` would take
+        more than a cell holds, all its outflows are scaled to what it holds
+    out : (k, E, 2), written: out[:, e, s] leaves the cell edge_cells[e, s]
+    """
+    fields, n_cells = rho.shape
+    n_gauss = fluxes.shape[1]
+    for i in prange(n_cells):
+        start, end = cell_edge_offsets[i], cell_edge_offsets[i + 1]
+        for f in range(fields):
+            total = 0.0
+            for m in range(start, end):
+                edge = cell_edges[m]
+                sign = cell_edge_signs[m]
+                leaving = exchange[edge] * rho[f, i]
+                for g in range(n_gauss):
+                    rate = sign * fluxes[edge, g]
+                    if rate > 0.0:
+                        value = sides[f, m * n_gauss + g]
+                        other = sides[f, across[m] * n_gauss + g] if share > 0.0 else value
+                        leaving += rate * blend(value, other, share, positive)
+                out[f, edge, 0 if sign > 0 else 1] = leaving
+                total += leaving
+            # The margin keeps the rounding of later sums from reaching below zero.
+            held = (1.0 - 1e-14) * rho[f, i] * areas[i]
+            if positive and dt * total > held:
+                factor = max(held, 0.0) / (dt * total)
+                for m in range(start, end):
+                    out[f, cell_edges[m], 0 if cell_edge_signs[m] > 0 else 1] *= factor
 
 
 @kernel(parallel=True)

@@ -177,6 +177,7 @@ def row_of_weights(matrix, rows, tau, values, solution):
 def value_weights(
     degree,
     size,
+    decay,
     frames,
     centers,
     stencils,
@@ -192,6 +193,7 @@ def value_weights(
     """Weights of the differences rho_j - rho_i that give p_i at the targets of each cell.
 
     degree, size : of the polynomials, and the number of their monomials without the constant
+    decay : the residual at cell j is weighted by distance^-decay
     frames : (N, d - 1, d) tangent vectors; centers : (N, d), where distances are measured
     stencils : (N, S) int32, the first counts[i] of row i are used
     points, weights, offsets : quadrature nodes of the cells, which give the averages
@@ -222,7 +224,7 @@ def value_weights(
                 frames[i], scale, degree, points, weights, offsets[i], offsets[i + 1], one, own
             )
             for j in range(count):
-                importance[j] = furthest / importance[j]
+                importance[j] = (furthest / importance[j]) ** (0.5 * decay)
                 k = stencils[i, j]
                 mean_monomials(
                     frames[i],

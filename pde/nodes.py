@@ -1,0 +1,85 @@
+"""The density as a measure: positive quadrature nodes with the reconstruction's values.
+
+Masses at the cells' centroids are a second-order quadrature of the kernel, whatever the order of
+the averages. Taylor corrections with the cells' moments get worse than that where the kernel is
+narrow (beta h >> 1), nodes do not: the kernel is evaluated where mass is, and weights are positive.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from meshes.geometry import tangent_frame
+from pde.arguments import Array
+from pde.kernels import nodes as kernels
+from pde.reconstruction import Reconstruction
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Quadrature nodes of a reconstruction: exact for polynomials of its degree in each cell.
+
+    reconstruction : Reconstruction, of degree k
+
+    Each cell keeps as many nodes as there are polynomials (10, 21, 36 for degree 3, 5, 7), chosen
+    among those of the mesh's rule (Tchakaloff's theorem: positive weights suffice).
+    """
+
+    reconstruction: Reconstruction
+
+    @cached_property
+    def _quadrature(self) -> tuple[Array, Array]:
+        """Nodes (N, q, d) and weights (N, q)."""
+        mesh, k = self.reconstruction.mesh, self.reconstruction.choice.degree
+        full = mesh.quadrature(k)
+        if mesh.ambient_dim == 2:  # Gauss points of arcs are as few as can be
+            shape = (mesh.n_cells, -1)
+            return full.points.reshape(*shape, 2), full.weights.reshape(shape)
+        size = self.reconstruction.n_monomials + 1
+        points, weights = np.empty((mesh.n_cells, size, 3)), np.empty((mesh.n_cells, size))
+        kernels.compressed(
+            k,
+            tangent_frame(mesh.centroids),
+            1.0 / mesh.cell_radii,
+            full.points,
+            full.weights,
+            full.offsets,
+            points,
+            weights,
+        )
+        return points, weights
+
+    @property
+    def points(self) -> Array:
+        """(N, q, d) unit vectors in the cells."""
+        return self._quadrature[0]
+
+    @property
+    def weights(self) -> Array:
+        """(N, q) weights >= 0, summing to the areas."""
+        return self._quadrature[1]
+
+    @cached_property
+    def _rows(self) -> Array:
+        """(N, q, S) rows of the reconstruction at the nodes, means removed.
+
+        The polynomial's mean by the nodes misses the cell's average by the error of the rule;
+        without that the masses add up to the cell's mass to rounding.
+        """
+        n, q, d = self.points.shape
+        offsets = (q * np.arange(n + 1)).astype(np.int32)
+        rows = self.reconstruction.weights(self.points.reshape(-1, d), offsets).reshape(n, q, -1)
+        shares = self.weights / self.weights.sum(axis=1, keepdims=True)
+        rows -= np.einsum("nq,nqs->ns", shares, rows)[:, None]
+        return rows
+
+    def masses(self, rho: Array) -> Array:
+        """(N, q) masses >= 0 at the nodes, summing to rho * areas in each cell."""
+        out = np.empty(self.weights.shape)
+        kernels.node_masses(
+            rho, self.reconstruction.stencils[0], self._rows, self.weights, out
+        )
+        return out
