@@ -7,6 +7,7 @@ A *callback* says what. Any callback takes any schedule.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,8 +95,51 @@ class EverySteps:
 
 
 @dataclass(eq=False)
+class EverySeconds:
+    """Once so many seconds have passed on the clock; no time is landed on."""
+
+    seconds: float
+    _last: float = field(default_factory=time.monotonic, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        positive("seconds", self.seconds)
+
+    def next_time(self, t: float) -> float:
+        """Infinity."""
+        return math.inf
+
+    def due(self, sim: Simulation) -> bool:
+        """Whether the seconds have passed since the last time that it was."""
+        now = time.monotonic()
+        if now - self._last < self.seconds:
+            return False
+        self._last = now
+        return True
+
+
+@dataclass(frozen=True)
+class Either:
+    """Whenever one of two schedules is due."""
+
+    first: Schedule
+    second: Schedule
+
+    def next_time(self, t: float) -> float:
+        """The nearer of the two."""
+        return min(self.first.next_time(t), self.second.next_time(t))
+
+    def due(self, sim: Simulation) -> bool:
+        """When one of them is."""
+        return self.first.due(sim) or self.second.due(sim)
+
+
+@dataclass(eq=False)
 class Callback:
-    """Base: acts at the start, whenever its schedule is due, and is told of the end."""
+    """Base: acts at the start, whenever its schedule is due, and is told of the end.
+
+    A callback that remembers something tells it in `snapshot` and takes it back in `resume`; then
+    a run resumed from a restart file goes on as if it had never stopped.
+    """
 
     schedule: Schedule = field(default_factory=EverySteps)
 
@@ -106,6 +150,13 @@ class Callback:
     def start(self, sim: Simulation) -> None:
         """Called before the first step."""
         self.notify(sim)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What it remembers: numbers, text, arrays, lists and dicts (see `pde.restart`)."""
+        return {}
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Called in place of `start` in a resumed run, with what `snapshot` told."""
 
     def notify(self, sim: Simulation) -> None:
         """Called after every step."""
@@ -120,7 +171,7 @@ class Callback:
         """Called once the run ends, also when it is interrupted."""
 
 
-def _about(sim: Simulation) -> dict[str, Any]:
+def about(sim: Simulation) -> dict[str, Any]:
     """What a result says of the way in which it is made."""
     return {
         "system": type(sim.system).__name__,
@@ -140,7 +191,10 @@ def _counts(sim: Simulation) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Record(Callback):
-    """Keeps times, states and diagnostics in memory; every run has one."""
+    """Keeps times, states and diagnostics in memory; every run has one.
+
+    In a resumed run those since the restart point: the ones before are in the result file.
+    """
 
     times: list[float] = field(default_factory=list)
     states: list[Array] = field(default_factory=list)
@@ -162,7 +216,7 @@ class Record(Callback):
             diagnostics={name: np.array([d[name] for d in self.diagnostics]) for name in names},
             mesh=getattr(sim.system, "mesh", None),
             weights=getattr(sim.system, "weights", None),
-            metadata=_about(sim) | _counts(sim),
+            metadata=about(sim) | _counts(sim),
             to_measure=sim.system.measure,
         )
 
@@ -177,14 +231,26 @@ class Save(Callback):
 
     def start(self, sim: Simulation) -> None:
         """Create the file."""
+        self._open(sim, keep=0)
+        super().start(sim)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The number of records saved."""
+        return {"records": 0 if self._writer is None else self._writer.saved}
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Open the file again; records that were saved after the restart point are dropped."""
+        self._open(sim, keep=remembered["records"])
+
+    def _open(self, sim: Simulation, keep: int) -> None:
         self._writer = ResultWriter(
             self.path,
             mesh=getattr(sim.system, "mesh", None),
             weights=getattr(sim.system, "weights", None),
             state_shape=sim.state.shape,
-            metadata={**_about(sim), **self.metadata},
+            metadata={**about(sim), **self.metadata},
+            keep=keep,
         )
-        super().start(sim)
 
     def act(self, sim: Simulation) -> None:
         """Append the present state and its diagnostics."""
@@ -211,6 +277,14 @@ class Monitor(Callback):
         self.times.append(sim.t)
         self.values.append(self.function(sim.t, sim.state))
 
+    def snapshot(self) -> dict[str, Any]:
+        """All that was collected."""
+        return {"times": self.times, "values": self.values}
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Go on collecting."""
+        self.times, self.values = remembered["times"], remembered["values"]
+
 
 @dataclass(eq=False)
 class SteadyState(Callback):
@@ -227,6 +301,15 @@ class SteadyState(Callback):
             if rate < self.tolerance:
                 sim.stop(f"steady to {rate:.2g} per unit of time at t = {sim.t:.6g}")
         self._before = (sim.t, sim.state.copy())
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state seen last."""
+        return {"before": self._before}
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Go on comparing."""
+        before = remembered["before"]
+        self._before = None if before is None else (before[0], before[1])
 
 
 @dataclass(eq=False)
@@ -245,6 +328,10 @@ class Progress(Callback):
         )
         self._begin = sim.t
         super().start(sim)
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Open the bar over what is left."""
+        self.start(sim)
 
     def act(self, sim: Simulation) -> None:
         """Move the bar to the present time."""

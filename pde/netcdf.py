@@ -14,15 +14,15 @@ Layout: NetCDF classic format specification, 64-bit offset variant (Unidata).
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import numpy as np
+
+from pde import files
 
 UNLIMITED = "time"
 """Name of the dimension along which records are appended."""
@@ -59,8 +59,9 @@ class RecordFile:
     fixed : variables that do not grow
     record : variables that do; `data` is one record, as a pattern of shape and type (float64)
     attributes : of the file
+    records : those that it starts with
 
-    Raises OSError where the file cannot be written.
+    Raises OSError where the file cannot be written; an older file of that name is then untouched.
     """
 
     def __init__(
@@ -69,21 +70,25 @@ class RecordFile:
         fixed: Sequence[Variable],
         record: Sequence[Variable],
         attributes: Mapping[str, Any],
+        records: Iterable[Mapping[str, np.ndarray]] = (),
     ) -> None:
         self.path = path
         self.count = 0
         self._names = [variable.name for variable in record]
         self._record_size = sum(variable.data.nbytes for variable in record)
-        part = partial_path(path)
+        part = files.partial_path(path)
         try:
             _write_classic(part, [*fixed, *record], attributes)
             # The header needs one record to know the sizes; that record is now taken back.
             self._start = part.stat().st_size - self._record_size
             with open(part, "r+b", buffering=0) as file:
-                _write_at(file, COUNT_OFFSET, _big_endian(0))
                 file.truncate(self._start)
-                _sync(file)
-            _replace(part, path)
+                for values in records:
+                    self._write_record(file, values)
+                    self.count += 1
+                _write_at(file, COUNT_OFFSET, _big_endian(self.count))
+                files.sync(file)
+            files.replace(part, path)
         except BaseException:
             part.unlink(missing_ok=True)
             raise
@@ -91,16 +96,20 @@ class RecordFile:
 
     def append(self, record: Mapping[str, np.ndarray]) -> None:
         """Write one record; when this returns, the record is on the disk and counted."""
+        self._write_record(self._file, record)
+        files.sync(self._file)
+        _write_at(self._file, COUNT_OFFSET, _big_endian(self.count + 1))
+        files.sync(self._file)
+        self.count += 1
+
+    def _write_record(self, file: Any, record: Mapping[str, np.ndarray]) -> None:
+        """Put one record behind the counted ones."""
         data = b"".join(np.asarray(record[name], dtype=">f8").tobytes() for name in self._names)
         if len(data) != self._record_size:
             raise ValueError(
                 f"a record of {self.path} has {self._record_size} bytes, got {len(data)}"
             )
-        _write_at(self._file, self._start + self.count * self._record_size, data)
-        _sync(self._file)
-        _write_at(self._file, COUNT_OFFSET, _big_endian(self.count + 1))
-        _sync(self._file)
-        self.count += 1
+        _write_at(file, self._start + self.count * self._record_size, data)
 
     def close(self) -> None:
         """Close the file; twice does no harm."""
@@ -116,11 +125,6 @@ class RecordFile:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def partial_path(path: Path) -> Path:
-    """The temporary neighbour through which `path` is written."""
-    return path.with_name(path.name + ".part")
 
 
 def read(path: Path) -> tuple[dict[str, Variable], dict[str, Any]]:
@@ -162,15 +166,15 @@ def compress(path: Path) -> bool:
         import netCDF4
     except ImportError:
         return False
-    part = partial_path(path)
+    part = files.partial_path(path)
     try:
         with netCDF4.Dataset(path) as source, netCDF4.Dataset(part, "w") as target:
             source.set_auto_maskandscale(False)
             target.set_auto_maskandscale(False)
             _copy(source, target)
         with open(part, "r+b") as file:
-            _sync(file)
-        _replace(part, path)
+            files.sync(file)
+        files.replace(part, path)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -279,19 +283,3 @@ def _write_at(file: Any, offset: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
-
-
-def _sync(file: Any) -> None:
-    os.fsync(file.fileno())
-
-
-def _replace(part: Path, path: Path) -> None:
-    """Move the finished temporary file into place, and make the move durable."""
-    os.replace(part, path)
-    # A folder cannot be synced on every system; the file itself is.
-    with contextlib.suppress(OSError):
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

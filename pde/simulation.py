@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pde import restart
 from pde.arguments import Array, number, positive, real_array
 from pde.callbacks import AtTimes, Callback, Record
 from pde.solution import Solution
@@ -66,6 +68,7 @@ class Simulation:
         self.last_step = math.nan
         self.until = self.t
         self.stopped: str | None = None
+        self.callbacks: tuple[Callback, ...] = ()
         self._record: Record | None = None
         self._error_step: float | None = None
 
@@ -80,27 +83,33 @@ class Simulation:
         until: float,
         save_at: Sequence[float] | Array | None = None,
         callbacks: Sequence[Callback] = (),
+        resume: str | Path | None = None,
     ) -> Solution:
         """Advance to time `until` and return what was saved on the way.
 
         save_at : times in [t, until]; None: now and `until`
         callbacks : see `pde.callbacks`
+        resume : a restart file that a `Checkpoint` of the same run wrote: simulation and callbacks
+            go on from there to the bit, and what was saved is what is saved from there on
 
         A second call continues where the first stopped. After an interruption (KeyboardInterrupt,
         an error in the system) `solution` still holds what had been saved.
 
-        Raises ValueError for times out of range, FloatingPointError where the state stops being
-        finite or the step underflows.
+        Raises ValueError for times out of range and for a restart file of another run,
+        FloatingPointError where the state stops being finite or the step underflows.
         """
+        self.stopped = None
+        remembered = {} if resume is None else restart.resume(self, resume).callbacks
         self.until = number("until", until)
         if self.until < self.t:
             raise ValueError(f"until must be >= the current time {self.t:.6g}, got {self.until}")
-        self._record = Record(AtTimes(self._save_times(save_at)))
-        self.stopped = None
-        observers = [self._record, *callbacks]
+        self._record = Record(AtTimes(self._save_times(save_at, resumed=resume is not None)))
+        # A restart file tells what the others have done.
+        ordered = sorted(callbacks, key=lambda callback: isinstance(callback, restart.Checkpoint))
+        self.callbacks = (self._record, *ordered)
+        observers = self.callbacks
         try:
-            for observer in observers:
-                observer.start(self)
+            self._start(remembered)
             while self.t < self.until and self.stopped is None:
                 self._advance(min(observer.next_time(self.t) for observer in observers))
                 for observer in observers:
@@ -109,6 +118,45 @@ class Simulation:
             for observer in observers:
                 observer.finish(self)
         return self.solution
+
+    def _start(self, remembered: Mapping[str, dict[str, Any]]) -> None:
+        """Start all callbacks; those of a run that is resumed take up what they remembered."""
+        observers = restart.named(self.callbacks)
+        for name, memory in remembered.items():
+            if memory and name not in observers:
+                raise restart.RestartError(
+                    f"the run to resume had a callback {name} that is missing now"
+                )
+        for name, observer in observers.items():
+            if name in remembered:
+                observer.resume(self, remembered[name])
+            else:
+                observer.start(self)
+
+    def snapshot(self) -> dict[str, Any]:
+        """All that changes while it runs: numbers, text and arrays.
+
+        A simulation of the same system, stepper and tolerances that `restore`s it goes on to the
+        bit as this one would.
+        """
+        return {
+            "t": self.t,
+            "state": self.state.copy(),
+            "steps": self.steps,
+            "rejected": dict(self.rejected),
+            "limited_by": dict(self.limited_by),
+            "last_step": self.last_step,
+            "error_step": self._error_step,
+            "stopped": self.stopped,
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Go back, or forward, to where `snapshot` was taken."""
+        self.t, self.state = snapshot["t"], np.array(snapshot["state"])
+        self.steps, self.last_step = snapshot["steps"], snapshot["last_step"]
+        self.rejected = Counter(snapshot["rejected"])
+        self.limited_by = Counter(snapshot["limited_by"])
+        self._error_step, self.stopped = snapshot["error_step"], snapshot["stopped"]
 
     def stop(self, reason: str) -> None:
         """End the run after the current step; called by callbacks."""
@@ -121,10 +169,12 @@ class Simulation:
             raise RuntimeError("nothing was saved yet: call run(until=...) first")
         return self._record.solution(self)
 
-    def _save_times(self, save_at: Sequence[float] | Array | None) -> Array:
+    def _save_times(self, save_at: Sequence[float] | Array | None, resumed: bool) -> Array:
         if save_at is None:
             return np.array([self.t, self.until])
         times = np.unique(real_array("save_at", save_at, ndim=1))
+        if resumed:
+            times = times[times > self.t]
         outside = times[(times < self.t) | (times > self.until)]
         if len(outside):
             raise ValueError(

@@ -58,6 +58,8 @@ class ResultWriter:
     weights : (n,) masses of the particles; None: equal
     state_shape : shape of a state; None: the first one's
     metadata : what the file says of the run, kept as JSON
+    keep : so many of the records that the file at `path` holds stay: states of `state_shape` on
+        the same mesh; the file is replaced at once, by one that holds just these
 
     Raises ValueError for a folder that does not exist and for states that do not fit, OSError
     where the disk is full; then the records before are intact.
@@ -77,6 +79,7 @@ class ResultWriter:
         weights: Any = None,
         state_shape: tuple[int, ...] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        keep: int = 0,
     ) -> None:
         self.path = Path(path)
         if not self.path.parent.is_dir():
@@ -89,6 +92,8 @@ class ResultWriter:
         self._metadata = json.dumps(dict(metadata or {}), default=_plain)
         self._names: tuple[str, ...] = ()
         self._file: RecordFile | None = None
+        if keep:
+            self._reopen(keep)
 
     @property
     def saved(self) -> int:
@@ -120,6 +125,24 @@ class ResultWriter:
         for name in self._names:
             record[DIAGNOSTIC + name] = np.array(float(diagnostics.get(name, np.nan)))
         self._file.append(record)
+
+    def _reopen(self, keep: int) -> None:
+        """Go on with a file that may be finished or not, after its first `keep` records."""
+        stored = {name: v.data for name, v in netcdf.read(self.path)[0].items() if v.is_record}
+        self._names = tuple(
+            name.removeprefix(DIAGNOSTIC) for name in stored if name.startswith(DIAGNOSTIC)
+        )
+        pattern = self._pattern()
+        same = {v.name: v.data.shape for v in pattern} == {
+            n: a.shape[1:] for n, a in stored.items()
+        }
+        if not same or len(stored[UNLIMITED]) < keep:
+            raise ValueError(
+                f"{self.path} is not the file to go on with: it does not hold {keep} records "
+                f"of states of shape {self.state_shape}"
+            )
+        kept = ({name: values[i] for name, values in stored.items()} for i in range(keep))
+        self._file = RecordFile(self.path, self._fixed(), pattern, self._attributes(), kept)
 
     def close(self) -> None:
         """Finish the file, as compressed NetCDF-4 where netCDF4 is installed."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import netcdf, storage, ugrid
+from pde import files, netcdf, storage, ugrid
 from pde.storage import ResultWriter, read_result
 
 ARRAYS = ["centers", "vertices", "edge_cells", "edge_vertices", "cell_offsets", "cell_vertices"]
@@ -139,7 +139,7 @@ def file_images(monkeypatch, path, action):
     are also torn: half a record may be on the disk, never half of the four bytes of the count.
     """
     images, acknowledged, log = [], [0], []
-    write_at, sync, replace = netcdf._write_at, netcdf._sync, netcdf._replace
+    write_at, sync, replace = netcdf._write_at, files.sync, files.replace
 
     def snapshot():
         images.append((path.read_bytes() if path.exists() else None, acknowledged[0]))
@@ -165,8 +165,8 @@ def file_images(monkeypatch, path, action):
         snapshot()
 
     monkeypatch.setattr(netcdf, "_write_at", recording_write)
-    monkeypatch.setattr(netcdf, "_sync", recording_sync)
-    monkeypatch.setattr(netcdf, "_replace", recording_replace)
+    monkeypatch.setattr(files, "sync", recording_sync)
+    monkeypatch.setattr(files, "replace", recording_replace)
     action(acknowledged)
     snapshot()
     return images, log
@@ -199,15 +199,15 @@ def test_every_moment_of_writing_leaves_a_whole_file(tmp_path, monkeypatch):
 KILL_SCRIPT = """
     import os, signal, sys
     import numpy as np
-    from pde import netcdf
+    from pde import files, netcdf
     from pde.storage import ResultWriter, read_result
 
     path = sys.argv[1]
     states = np.eye(3)[None].repeat(2, axis=0) * np.array([1.0, -1.0])[:, None, None]
     calls = 0
 
-    def kill_at(name, wanted):
-        original = getattr(netcdf, name)
+    def kill_at(module, name, wanted):
+        original = getattr(module, name)
         def wrapped(*arguments):
             global calls
             for moment in range(2):
@@ -216,7 +216,7 @@ KILL_SCRIPT = """
                 calls += 1
                 if moment == 0:
                     original(*arguments)
-        setattr(netcdf, name, wrapped)
+        setattr(module, name, wrapped)
 
     wanted, killed = 0, True
     while killed:
@@ -225,8 +225,8 @@ KILL_SCRIPT = """
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
-            for name in ("_write_at", "_sync", "_replace"):
-                kill_at(name, wanted)
+            for module, name in ((netcdf, "_write_at"), (files, "sync"), (files, "replace")):
+                kill_at(module, name, wanted)
             writer = ResultWriter(path)
             for t, state in enumerate(states):
                 writer.append(float(t), state)

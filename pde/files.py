@@ -1,0 +1,49 @@
+"""Files that are whole at every moment: written beside their place, synced, and moved into it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+def partial_path(path: Path) -> Path:
+    """The temporary neighbour through which `path` is written."""
+    return path.with_name(path.name + ".part")
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """A file to write `path` with: it takes the place of an older one once it is complete.
+
+    Raises OSError where it cannot be written; whatever goes wrong, the older file stays.
+    """
+    part = partial_path(path)
+    try:
+        with open(part, mode, encoding=None if "b" in mode else "utf-8") as file:
+            yield file
+            file.flush()
+            sync(file)
+        replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def sync(file: IO[Any]) -> None:
+    """Wait until what was written to `file` is on the disk."""
+    os.fsync(file.fileno())
+
+
+def replace(part: Path, path: Path) -> None:
+    """Move the finished temporary file into place, and make the move durable."""
+    os.replace(part, path)
+    # A folder cannot be synced on every system; the file itself is.
+    with contextlib.suppress(OSError):
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

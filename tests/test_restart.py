@@ -1,0 +1,258 @@
+"""Restarts: bit for bit as if never stopped, whenever it was killed; other runs are refused."""
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from restart_runs import SAVES, Pendulums, Run
+
+from meshes import circle
+from pde import Equation, FiniteVolume, SelfAttention, Simulation, initial, netcdf, restart
+from pde.callbacks import AtTimes, Callback, Either, Every, EverySeconds, EverySteps, Save
+from pde.restart import Checkpoint, RestartError, read_restart
+from pde.storage import read_result
+
+
+class Stop(Callback):
+    """Ctrl-C after so many steps."""
+
+    def notify(self, sim):
+        if self.schedule.n == sim.steps:
+            raise KeyboardInterrupt
+
+
+def stopped(folder, steps, checkpoints=None, resume=False):
+    """A run interrupted after `steps` steps."""
+    run = Run(folder, checkpoints)
+    run.callbacks.append(Stop(EverySteps(steps)))
+    with pytest.raises(KeyboardInterrupt):
+        run.go(resume=resume)
+    return run
+
+
+@pytest.fixture
+def whole(tmp_path):
+    (tmp_path / "whole").mkdir()
+    return Run(tmp_path / "whole").go().everything()
+
+
+def test_a_run_in_pieces_is_the_whole_one_to_the_bit(tmp_path, whole):
+    assert whole["steps"] > 20 and whole["limited_by"]["error"] > 5 and whole["rejected"]
+    stopped(tmp_path, 7)
+    stopped(tmp_path, whole["steps"] - 4, resume=True)
+    assert Run(tmp_path).go(resume=True).everything() == whole
+
+
+@pytest.mark.parametrize("checkpoints", [EverySteps(1), EverySteps(4), Every(0.3)])
+def test_restart_points_between_the_saves(tmp_path, checkpoints):
+    """Whatever the schedule: records later than the restart point are written again."""
+    (tmp_path / "whole").mkdir()
+    whole = Run(tmp_path / "whole", checkpoints).go().everything()
+    for steps in range(2, whole["steps"], 5):
+        stopped(tmp_path, steps, checkpoints)
+        assert Run(tmp_path, checkpoints).go(resume=True).everything() == whole
+
+
+def test_checkpoints_without_landing_change_nothing(tmp_path, whole):
+    (tmp_path / "more").mkdir()
+    schedule = Either(AtTimes(SAVES), EverySeconds(1e-6))
+    assert Run(tmp_path / "more", schedule).go().everything() == whole
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_at_every_call(tmp_path):
+    """SIGKILL before and after each write, sync and replace, also of the continuation."""
+    script = Path(__file__).with_name("restart_runs.py")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", script, tmp_path],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode == 0, done.stderr
+    first, second, anew = map(int, done.stdout.split())
+    assert first > 40 and second > 10 and anew < first // 3
+
+
+def test_records_later_than_the_restart_point_are_dropped(tmp_path):
+    run = Run(tmp_path)
+    run.go(until=0.5)
+    point = run.restart.read_bytes()
+    run = Run(tmp_path).go()
+    assert len(read_result(tmp_path / "run.nc").times) == 4
+    run.restart.write_bytes(point)
+    stopped(tmp_path, run.sim.steps - 3, resume=True)
+    np.testing.assert_array_equal(read_result(tmp_path / "run.nc").times, SAVES[:3])
+
+
+def test_a_longer_run_goes_on_from_a_finished_one(tmp_path, whole):
+    """The step lands on 0.5 in both, so the rest is the same."""
+    Run(tmp_path).go(until=0.5)
+    assert Run(tmp_path).go(until=1.0, resume=True).everything() == whole
+
+
+@pytest.mark.parametrize("close", [False, True], ids=["killed", "closed"])
+def test_the_file_is_reopened_through_a_whole_one(tmp_path, monkeypatch, close):
+    """What goes wrong while it is written leaves the one that was there."""
+    pytest.importorskip("netCDF4")
+    with monkeypatch.context() as patch:
+        if not close:
+            patch.setattr(netcdf, "compress", lambda path: False)
+        Run(tmp_path).go()
+    before = (tmp_path / "run.nc").read_bytes()
+    assert before[:4] == (b"\x89HDF" if close else b"CDF\x02")
+
+    def full(file, offset, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(netcdf, "_write_at", full)
+        with pytest.raises(OSError, match="No space"):
+            Run(tmp_path).go(resume=True)
+    assert (tmp_path / "run.nc").read_bytes() == before
+
+
+def test_cells_with_a_limiter_go_on_to_the_bit(tmp_path):
+    """Circle, order 4, two fields: the kernels are deterministic from the same state."""
+
+    def built():
+        field = SelfAttention([[2, 0], [0, 1]], [[1, 0.5], [0, 1]], beta=5.0)
+        mesh = circle(96)
+        rho = mesh.average(initial.von_mises_fisher([0.6, 0.8], 4.0))
+        system = FiniteVolume(mesh, Equation(field), order=4)
+        return Simulation(system, np.column_stack([rho, rho**2]))
+
+    def callbacks(folder):
+        return [
+            Save(AtTimes([0.0, 0.1, 0.3]), folder / "r.nc"),
+            Checkpoint(EverySteps(2), folder / "c.npz"),
+        ]
+
+    (tmp_path / "whole").mkdir()
+    whole = built()
+    whole.run(0.3, [], callbacks(tmp_path / "whole"))
+    assert whole.steps > 6  # the restart point lies between the saves
+    with pytest.raises(KeyboardInterrupt):
+        built().run(0.3, [], [*callbacks(tmp_path), Stop(EverySteps(5))])
+    parts = built()
+    solution = parts.run(0.3, callbacks=callbacks(tmp_path), resume=tmp_path / "c.npz")
+    np.testing.assert_array_equal(parts.state, whole.state)
+    np.testing.assert_array_equal(solution.states[-1], whole.state)
+    assert parts.snapshot()["steps"] == whole.steps
+    first, second = (read_result(f / "r.nc") for f in (tmp_path, tmp_path / "whole"))
+    np.testing.assert_array_equal(first.states, second.states)
+    np.testing.assert_array_equal(first.times, [0.0, 0.1, 0.3])
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+
+def test_another_simulation_is_refused_with_what_differs(tmp_path):
+    run = Run(tmp_path).go(until=0.5)
+    other = Simulation(Pendulums(), np.zeros((4, 2)), stepper="ssprk3", tolerance=1e-4)
+    with pytest.raises(RestartError) as caught:
+        other.run(1.0, resume=run.restart)
+    for words in (
+        "stepper was ssprk54 and is ssprk3",
+        "tolerance was 1e-06 and is 0.0001",
+        "shape of the state was [5, 2] and is [4, 2]",
+    ):
+        assert words in str(caught.value)
+    with pytest.raises(RestartError, match=r"right-hand side at t = 0\.5 differs"):
+        Run(tmp_path, damping=0.300001).go(resume=True)
+    missing = Run(tmp_path)
+    missing.callbacks = missing.callbacks[:2]
+    with pytest.raises(RestartError, match="had a callback Monitor that is missing now"):
+        missing.go(resume=True)
+    assert len(read_result(tmp_path / "run.nc").times) == 3
+
+
+def test_another_version_is_refused_with_what_differs(tmp_path, monkeypatch):
+    Run(tmp_path).go(until=0.5)
+    monkeypatch.setattr(restart, "versions", lambda: {**found, "numpy": "99.0"})
+    found = read_restart(tmp_path / "restart.npz").versions
+    assert {"python", "numpy", "numba", "scipy", "sphere-attention"} < set(found)
+    with pytest.raises(RestartError, match=rf"versions\.numpy was {found['numpy']} and is 99\.0"):
+        Run(tmp_path).go(resume=True)
+
+
+def test_a_change_of_the_code_is_a_change_of_version():
+    code = restart.versions()["code of pde and meshes"]
+    assert len(code) == 12 and int(code, 16) >= 0
+
+
+def test_a_machine_that_rounds_differently_is_told(tmp_path):
+    run = Run(tmp_path).go(until=0.5)
+    point = run.restart.read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Run(tmp_path).go(resume=True)
+    run.restart.write_bytes(point)
+    with pytest.warns(UserWarning, match="rounds differently"):
+        Run(tmp_path, damping=0.3 * (1 + 1e-15)).go(resume=True)
+
+
+@pytest.mark.parametrize("place", ["cut", "changed", "other", "text"])
+def test_damaged_restart_files_are_refused_in_one_sentence(tmp_path, place):
+    run = Run(tmp_path).go(until=0.5)
+    content = bytearray(run.restart.read_bytes())
+    if place == "cut":
+        content = content[: len(content) // 2]
+    elif place == "changed":
+        content[len(content) // 3] ^= 0x10
+    elif place == "text":
+        content = bytearray(b"hello")
+    run.restart.write_bytes(content)
+    if place == "other":
+        np.savez(run.restart, x=np.zeros(3))
+    with pytest.raises(RestartError, match=r"restart\.npz is damaged or no restart file") as caught:
+        Run(tmp_path).go(resume=True)
+    assert "\n" not in str(caught.value)
+    run.restart.unlink()
+    with pytest.raises(FileNotFoundError, match="no restart file"):
+        Run(tmp_path).go(resume=True)
+
+
+def test_other_layouts_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(restart, "FORMAT", 2)
+    run = Run(tmp_path).go(until=0.2)
+    monkeypatch.undo()
+    with pytest.raises(RestartError, match="is of layout 2, this version writes and reads 1"):
+        read_restart(run.restart)
+
+
+def test_what_a_file_cannot_hold_is_refused(tmp_path):
+    class Odd(Callback):
+        def act(self, sim):
+            pass
+
+        def snapshot(self):
+            return {"function": print}
+
+    run = Run(tmp_path)
+    run.callbacks.append(Odd())
+    with pytest.raises(TypeError, match="numbers, text, arrays, lists and dicts, got builtin"):
+        run.go()
+    assert not run.restart.exists()
+
+
+def test_a_result_that_is_not_the_runs_own_is_refused(tmp_path):
+    run = Run(tmp_path).go()
+    Run(tmp_path).sim.run(0.1, callbacks=[Save(AtTimes([0.0]), tmp_path / "run.nc")])
+    with pytest.raises(ValueError, match=r"run\.nc is not the file to go on with"):
+        Run(tmp_path).go(resume=True)
+    assert run.restart.exists()
+
+
+def test_values_survive_to_the_bit(tmp_path):
+    odd = {"a": [0.1, np.nan, -np.inf, 2**100, None, True], "b": {"x": np.arange(3)}, "c": (1,)}
+    sim = Simulation(Pendulums(), np.zeros((1, 2)))
+    sim.run(0.1, callbacks=[Checkpoint(AtTimes([0.1]), tmp_path / "c.npz", odd)])
+    read = read_restart(tmp_path / "c.npz").metadata
+    np.testing.assert_equal(read, {**odd, "c": [1]})
+    assert read["b"]["x"].dtype == np.arange(3).dtype
