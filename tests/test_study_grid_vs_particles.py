@@ -31,9 +31,9 @@ def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
 
 
 def test_bars_can_be_missed():
-    far = [(642, 0.15, 1e-3, 1e-3, 0.2), (2562, 0.075, 9e-4, 2e-4, np.nan)]
+    far = [(642, 0.15, 1e-3, 1e-3, 0.2), (2562, 0.075, 9e-4, 2e-4, 0.04)]
     verdicts = [bar.met for bar in grid_vs_particles.mesh_bars("SA", far)]
-    assert verdicts == [False, True, False]
+    assert verdicts == [False, True, False, True]
     slow = [(40, 0.1, 0.1, 0.4), (640, 0.09, 0.024, 0.39)]
     verdicts = [bar.met for bar in grid_vs_particles.number_bars("SA", slow)]
     assert verdicts == [False, True, False]
