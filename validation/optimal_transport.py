@@ -158,11 +158,12 @@ class Problem:
             values, sinks = zonal.smallest(self.kind, self.x, self.y, g, IMPROVING)
             value = _total(tree["flow"], tree["cost"])
             dual = _total(self.a, values[:, 0]) + _total(self.b, g)
-            new, k = np.nonzero(values < f[:, None] - tolerance)
+            improves = values < f[:, None] - tolerance
+            new = np.repeat(np.arange(n), improves.sum(axis=1))
             if value - dual <= gap * value + rounding or not (pivots or len(new)):
                 break
             source = np.concatenate([source, new])
-            sink = np.concatenate([sink, sinks[new, k].astype(np.int64)])
+            sink = np.concatenate([sink, sinks[improves].astype(np.int64)])
             cost = np.concatenate([cost, self.cost(new, sink[len(cost) :])])
         return self._solution(tree, np.ascontiguousarray(values[:, 0]), g)
 

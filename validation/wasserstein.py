@@ -68,7 +68,7 @@ def distance(
     nu: Measure,
     p: int = 2,
     cost: str = "chordal",
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-9,
     meshes: tuple[SphereMesh | None, SphereMesh | None] | None = None,
 ) -> Distance:
     """W_p between two measures of equal total, for p = 1 or 2 and "chordal" or "geodesic" cost.
@@ -144,7 +144,7 @@ def _bracket(
     scale = total / RESOLUTION
     value = scale * math.fsum(solution.plan.mass * solution.cost)
     # A constant may go from f to g; terms of one size keep the rounding small.
-    shift = 0.5 * (np.median(solution.f) - np.median(solution.g))
+    shift = 0.5 * float(np.median(solution.f) - np.median(solution.g))
     terms = np.concatenate([a * (solution.f - shift), b * (solution.g + shift)])
     rounding = 4.0 * EPS * scale * (math.fsum(np.abs(terms)) + RESOLUTION * abs(shift))
     lower = scale * math.fsum(terms) * (1.0 - COST_ERROR) - rounding - missed
