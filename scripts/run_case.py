@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
-import importlib.metadata
-import platform
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,22 +14,22 @@ from typing import Any
 import numpy as np
 
 from pde import Simulation, Solution, limits, plotting
-from pde.callbacks import AtTimes, Callback, Progress, Save
-from sphere_attention_scripts.case_file import CaseError, case_tables, to_toml
+from pde.callbacks import AtTimes, Callback, Either, EverySeconds, Progress, Save
+from pde.files import whole_file
+from pde.restart import Checkpoint, Restart, RestartError
+from sphere_attention_scripts.case_file import CaseError, case_tables
 from sphere_attention_scripts.case_setup import Setup, set_up
 from sphere_attention_scripts.case_tree import Case
 from sphere_attention_scripts.comparison import COLUMNS, LimitLaw, limit_law, table_row
-
-OUTPUTS = (
-    "case.toml",
-    "result.nc",
-    "table.csv",
-    "density.png",
-    "sphere.png",
-    "map.png",
-    "series.png",
+from sphere_attention_scripts.run_folder import (
+    OUTPUTS,
+    RESTART,
+    claimed,
+    claimed_again,
+    kept,
+    refuse_taken,
+    restart_point,
 )
-"""What a run may write; a folder that holds any of these is not written to unasked."""
 
 MOST_PICTURES = 10
 """States in one picture; of more saved ones, as many are chosen evenly."""
@@ -40,38 +37,65 @@ MOST_PICTURES = 10
 SLOW_START = 2.0
 """Seconds after which the start is explained by compilation."""
 
-PACKAGES = ("sphere-attention", "numpy", "scipy", "numba", "meshzoo", "matplotlib", "netCDF4")
+CHECKPOINT_SECONDS = 300.0
+"""Between two saves, a restart file is written after so many seconds."""
 
 
-def run_case(case: Case, out: Path, overwrite: bool = False, quiet: bool = False) -> int:
+def run_case(
+    case: Case, out: Path, overwrite: bool = False, quiet: bool = False, resume: bool = False
+) -> int:
     """Run `case` with its results in the folder `out`; the exit status (see `simulate.main`).
+
+    resume : go on with the run of this case in `out`, stopped or killed, as if it never had been
 
     Raises CaseError where the case or the folder is refused, before anything is computed.
     """
     say = _say if not quiet else lambda text: None
-    _refuse_taken(out, overwrite)
+    point = restart_point(out, case) if resume else None
+    if point is None:
+        refuse_taken(out, overwrite)
     with _explained("compiling the kernels, which only the first run has to ...", quiet):
         setup = _warm(_checked_setup(case))
-    _claim(out, case, overwrite)
+    mine = claimed(out, case, overwrite) if point is None else claimed_again(out, case, point)
+    with mine as provenance:
+        return _run(setup, out, provenance, point, quiet, say)
+
+
+def _run(
+    setup: Setup,
+    out: Path,
+    provenance: dict[str, Any],
+    point: Restart | None,
+    quiet: bool,
+    say: Callable[[str], None],
+) -> int:
+    """Solve and draw in a folder that is this run's."""
+    case, saves = setup.case, AtTimes(setup.case.time.saves)
+    about = {"title": case.title, "case": case_tables(case), "provenance": provenance}
     limit, why = limit_law(setup.field, setup.grid.system.measure(setup.grid.state))
     say(_description(setup, why))
-    table = Table(AtTimes(case.time.saves), out / "table.csv", limit, setup.particles, quiet=quiet)
+    table = Table(saves, out / "table.csv", limit, setup.particles, quiet=quiet)
     callbacks: list[Callback] = [
-        Save(AtTimes(case.time.saves), out / "result.nc", _metadata(case)),
+        Save(saves, out / "result.nc", about),
         table,
+        Checkpoint(Either(saves, EverySeconds(CHECKPOINT_SECONDS)), out / RESTART, about),
     ]
     if not quiet:
         callbacks.append(Progress())
+    if point is not None:
+        say(f"  going on from t = {point.simulation['t']:.4g}")
     begin = time.perf_counter()
     try:
-        solution = setup.grid.run(case.time.until, case.time.saves, callbacks)
+        setup.grid.run(case.time.until, [], callbacks, None if point is None else point.path)
         say(_summary(setup.grid, time.perf_counter() - begin))
-        draw(setup, solution, table, limit, out)
+        draw(setup, Solution.open(out / "result.nc"), table, limit, out)
+    except RestartError as refused:
+        raise CaseError(f"--resume {refused}") from refused
     except KeyboardInterrupt:
-        _say(f"interrupted at t = {setup.grid.t:.4g}; {_kept(out)}")
+        _say(f"interrupted at t = {setup.grid.t:.4g}; {kept(out)}")
         return 130
     except (FloatingPointError, OSError) as failed:
-        _say(f"sphere-attention: failed at t = {setup.grid.t:.4g}: {failed}; {_kept(out)}")
+        _say(f"sphere-attention: failed at t = {setup.grid.t:.4g}: {failed}; {kept(out)}")
         return 1
     say("wrote " + ", ".join(str(out / name) for name in OUTPUTS if (out / name).exists()))
     return 0
@@ -96,12 +120,26 @@ class Table(Callback):
             self.particles.run(until=sim.t, save_at=[])
         row = table_row(sim, self.limit, self.particles)
         with open(self.path, "a" if self.rows else "w", encoding="utf-8") as file:
-            if not self.rows:
-                print(",".join(row), file=file)
-            print(",".join(repr(float(value)) for value in row.values()), file=file)
+            file.write(_csv([row], header=not self.rows))
         if not self.quiet:
             self._show(row)
         self.rows.append(row)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The rows, and the particles where they stand."""
+        particles = None if self.particles is None else self.particles.snapshot()
+        return {"rows": self.rows, "particles": particles}
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Go on with these rows, and drop later ones from the file."""
+        if self.particles is not None:
+            self.particles.restore(remembered["particles"])
+        for row in remembered["rows"]:
+            if not self.quiet:
+                self._show(row)
+            self.rows.append(row)
+        with whole_file(self.path, "w") as file:
+            file.write(_csv(self.rows, header=True))
 
     @property
     def series(self) -> dict[str, Any]:
@@ -121,6 +159,14 @@ class Table(Callback):
         # Through tqdm, so that the rows do not run into the bar.
         tqdm.write("  ".join(cell.rjust(w) for cell, w in zip(cells, widths, strict=True)))
         sys.stdout.flush()
+
+
+def _csv(rows: Sequence[dict[str, float]], header: bool) -> str:
+    """Rows as lines of numbers with all their digits, below their names where asked."""
+    lines = [",".join(repr(float(value)) for value in row.values()) for row in rows]
+    if header and rows:
+        lines.insert(0, ",".join(rows[0]))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def draw(setup: Setup, solution: Solution, table: Table, limit: LimitLaw | None, out: Path) -> None:
@@ -175,53 +221,6 @@ def _warm(setup: Setup) -> Setup:
     return setup
 
 
-def _refuse_taken(out: Path, overwrite: bool) -> None:
-    if out.exists() and not out.is_dir():
-        raise CaseError(f"--out {out} is a file; name a folder")
-    taken = [name for name in OUTPUTS if (out / name).exists()]
-    if taken and not overwrite:
-        raise CaseError(
-            f"--out {out} already holds a result ({', '.join(taken)}); "
-            "choose another folder or add --overwrite"
-        )
-
-
-def _claim(out: Path, case: Case, overwrite: bool) -> None:
-    """Make the folder this run's: whoever creates case.toml first has it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if overwrite:
-            for name in OUTPUTS:
-                (out / name).unlink(missing_ok=True)
-        with open(out / "case.toml", "x", encoding="utf-8") as file:
-            file.write(to_toml(case, _provenance()))
-    except FileExistsError as taken:
-        raise CaseError(f"--out {out} was taken by another run; choose another folder") from taken
-    except OSError as failed:
-        raise CaseError(f"--out {out} cannot be written ({failed.strerror})") from failed
-
-
-def _provenance() -> dict[str, Any]:
-    """Where and with what a case ran."""
-    import numba
-
-    versions = {}
-    for package in PACKAGES:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[package.replace("-", "_")] = importlib.metadata.version(package)
-    return {
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "threads": numba.get_num_threads(),
-        **versions,
-    }
-
-
-def _metadata(case: Case) -> dict[str, Any]:
-    return {"title": case.title, "case": case_tables(case), "provenance": _provenance()}
-
-
 def _description(setup: Setup, why_no_limit: str) -> str:
     mesh, system = setup.mesh, setup.grid.system
     lines = [
@@ -239,15 +238,6 @@ def _summary(grid: Simulation, seconds: float) -> str:
     limits = ", ".join(f"{name} {count}" for name, count in grid.limited_by.most_common())
     redone = sum(grid.rejected.values())
     return f"{grid.steps} steps in {seconds:.1f} s (limited by: {limits}; redone: {redone})"
-
-
-def _kept(out: Path) -> str:
-    """What is on the disk, as the end of a message."""
-    try:
-        count = len(Solution.open(out / "result.nc").times)
-    except (ValueError, OSError, ImportError):
-        return "nothing had been saved yet"
-    return f"the {count} states saved until then are in {out / 'result.nc'}"
 
 
 @contextlib.contextmanager

@@ -31,9 +31,9 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "case",
         nargs="?",
-        default=DEFAULT_CASE,
         metavar="CASE",
-        help="path of a case file, or the name of a shipped one (default: %(default)s)",
+        help="path of a case file, or the name of a shipped one "
+        f"(default: {DEFAULT_CASE}; with --resume the case in DIR)",
     )
     run.add_argument(
         "--set",
@@ -42,8 +42,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="change a key of the case, such as mesh.frequency=32; may be repeated",
     )
-    run.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
+    folder = run.add_mutually_exclusive_group(required=True)
+    folder.add_argument("--out", type=Path, metavar="DIR", help="folder for the results")
+    folder.add_argument(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with the stopped or killed run in DIR, to the bit as if it had never stopped",
     )
     run.add_argument(
         "--overwrite", action="store_true", help="replace a result that DIR already holds"
@@ -60,15 +65,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "info":
             return _info(arguments.file)
-        case = read_case(find_case(arguments.case), arguments.set)
-        from sphere_attention_scripts.run_case import run_case
-
-        return run_case(case, arguments.out, arguments.overwrite, arguments.quiet)
+        return _run(arguments)
     except CaseError as refused:
         return _refuse(refused)
     except KeyboardInterrupt:
         print("interrupted before anything was computed", file=sys.stderr)
         return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    out, resume = arguments.out or arguments.resume, arguments.resume is not None
+    if resume and arguments.overwrite:
+        raise CaseError("--resume goes on with a result and --overwrite removes it; choose one")
+    if resume and arguments.case is None and not (out / "case.toml").is_file():
+        raise CaseError(f"--resume {out} holds no case.toml: there is no run to go on with")
+    name = arguments.case or (str(out / "case.toml") if resume else DEFAULT_CASE)
+    case = read_case(find_case(name), arguments.set)
+    from sphere_attention_scripts.run_case import run_case
+
+    return run_case(case, out, arguments.overwrite, arguments.quiet, resume)
 
 
 def _info(path: Path) -> int:

@@ -98,7 +98,8 @@ def finished(tmp_path_factory):
 
 
 def test_a_run_writes_everything(finished):
-    names = {"case.toml", "result.nc", "table.csv", "sphere.png", "map.png", "series.png"}
+    names = {"case.toml", "result.nc", "table.csv", "restart.npz"}
+    names |= {"sphere.png", "map.png", "series.png"}
     assert {path.name for path in finished.iterdir()} == names
     assert min((finished / name).stat().st_size for name in names if ".png" in name) > 10_000
 
@@ -194,7 +195,7 @@ def test_every_kind_of_law_and_mesh_runs(tmp_path, no_pictures):
 def test_the_circle_runs_and_is_drawn(tmp_path):
     words = ["--set", "mesh.cells=16", "--set", "time.until=0.1", "--quiet", "--out", str(tmp_path)]
     assert main(["run", "circle_kuramoto", *words]) == 0
-    names = {"case.toml", "result.nc", "table.csv", "density.png", "series.png"}
+    names = {"case.toml", "result.nc", "table.csv", "restart.npz", "density.png", "series.png"}
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
@@ -272,7 +273,7 @@ def test_a_result_is_not_overwritten_unasked(tmp_path, capsys, no_pictures):
 
 def test_a_folder_taken_at_the_last_moment_is_refused(tmp_path, capsys, monkeypatch):
     """Two runs at once: both find the folder free, one of them creates case.toml first."""
-    monkeypatch.setattr(run_module, "_refuse_taken", lambda out, overwrite: None)
+    monkeypatch.setattr(run_module, "refuse_taken", lambda out, overwrite: None)
     (tmp_path / "case.toml").write_text("the other run's")
     assert run(tmp_path) == 2
     assert "was taken by another run" in capsys.readouterr().err
