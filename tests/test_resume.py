@@ -1,4 +1,4 @@
-"""`sphere-attention run --resume`: to the bit the run that was never stopped; others are refused."""
+"""`sphere-attention run --resume`: to the bit the run that never stopped; others are refused."""
 
 import os
 import signal
