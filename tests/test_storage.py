@@ -97,6 +97,54 @@ def test_xarray_and_netcdf4_read_it(tmp_path, close):
     writer.close()
 
 
+WATCHER = """
+    import sys, xarray
+    for line in sys.stdin:
+        with xarray.open_dataset(sys.argv[1]) as data:
+            print(len(data["time"]), repr(float(data["density"].sum())), flush=True)
+"""
+
+
+def test_xarray_in_another_process_watches_the_file_grow(tmp_path):
+    pytest.importorskip("xarray")
+    states = np.random.default_rng(5).integers(0, 100, (4, 92)).astype(float)
+    writer = ResultWriter(tmp_path / "r.nc", mesh=icosphere(3))
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(WATCHER), tmp_path / "r.nc"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watcher:
+        for k, state in enumerate(states):
+            if k < 3:
+                writer.append(float(k), state)
+            else:
+                writer.close()  # the finished file takes the place of the growing one
+            watcher.stdin.write("look\n")
+            watcher.stdin.flush()
+            count, total = watcher.stdout.readline().split()
+            assert int(count) == min(k + 1, 3) and float(total) == states[: int(count)].sum()
+        watcher.stdin.close()
+
+
+@pytest.mark.parametrize("close", [False, True], ids=["while running", "closed"])
+def test_uxarray_finds_the_grid_and_the_density(tmp_path, close):
+    """Its face areas come from quadrature on triangles: 6e-7 off at this spacing, less on finer."""
+    uxarray = pytest.importorskip("uxarray")
+    mesh = icosphere(4)
+    rho = mesh.average(lambda x: np.exp(2 * x[:, 0]))
+    writer = write(tmp_path / "r.nc", [rho], mesh=mesh, close=close)
+    data = uxarray.open_dataset(tmp_path / "r.nc", tmp_path / "r.nc")
+    grid = data.uxgrid
+    assert (grid.n_face, grid.n_edge, grid.n_node) == (mesh.n_cells, mesh.n_edges, 320)
+    np.testing.assert_allclose(grid.face_areas, mesh.areas, rtol=1e-6)
+    assert abs(float(grid.face_areas.sum()) - 4 * np.pi) < 1e-5
+    assert data["density"].dims == ("time", "n_face")
+    integral = float(data["density"].isel(time=0).integrate())
+    assert integral == pytest.approx(rho @ mesh.areas, rel=1e-6)
+    writer.close()
+
+
 def test_ugrid_topology_means_the_mesh():
     """Corners in degrees, walked in the file's order, enclose each cell's area exactly once."""
     mesh = icosphere(4)
