@@ -31,7 +31,8 @@ CHILDREN = 4  # of a cluster, about
 COARSE_GAP = 1e-3  # relative duality gap that is good enough on a coarse level
 SHORTLIST = 12  # pairs for each atom that a level starts with
 IMPROVING = 8  # at most so many new pairs for each source in a round
-ROUNDS = 200
+ROUNDS = 200  # a level ends after these, and its bracket stays as wide as it is
+PIVOTS = 100  # for each atom in a round; ten are many
 
 
 @dataclass(frozen=True)
@@ -149,18 +150,21 @@ class Problem:
             np.concatenate([f, g]),
         )
         value = _total(plan.mass, self.cost(plan.source, plan.sink))
-        for _ in range(ROUNDS):
+        for attempt in range(ROUNDS):
             rounding = 4.0 * np.finfo(float).eps * np.abs(tree["dual"]).max()
             tolerance = 0.01 * gap * value + rounding
             block = max(int(0.25 * np.sqrt(len(source))), 1)
-            pivots = network_simplex.optimise(tree, source, sink + n, cost, n, tolerance, block)
+            pivots = network_simplex.optimise(
+                tree, source, sink + n, cost, n, tolerance, block, PIVOTS * len(tree)
+            )
             f, g = tree["dual"][:n].copy(), tree["dual"][n:-1].copy()
             values, sinks = zonal.smallest(self.kind, self.x, self.y, g, IMPROVING)
             value = _total(tree["flow"], tree["cost"])
             dual = _total(self.a, values[:, 0]) + _total(self.b, g)
             improves = values < f[:, None] - tolerance
             new = np.repeat(np.arange(n), improves.sum(axis=1))
-            if value - dual <= gap * value + rounding or not (pivots or len(new)):
+            stuck = pivots == 0 and (attempt > 0 or len(new) == 0)
+            if value - dual <= gap * value + rounding or stuck:
                 break
             source = np.concatenate([source, new])
             sink = np.concatenate([sink, sinks[improves].astype(np.int64)])

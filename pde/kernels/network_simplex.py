@@ -47,7 +47,7 @@ def _cut(tree, node):
     if before >= 0:
         tree[before].following = after
     else:
-        tree[tree.parent[node]].child = after
+        tree[tree[node].parent].child = after
     if after >= 0:
         tree[after].preceding = before
 
@@ -112,20 +112,35 @@ def _rehang(tree, node, parent, leaving, flow, cost):
 
 
 @kernel
+def _next(tree, node, top):
+    """The node after this one in the branch of `top`, parents before their children; -1: none."""
+    if tree[node].child >= 0:
+        return tree[node].child
+    while node != top and tree[node].following < 0:
+        node = tree[node].parent
+    return -1 if node == top else tree[node].following
+
+
+@kernel
 def _shift(tree, top, change, n):
     """After a branch was hung elsewhere: its depths, its potentials (sources + change, sinks -)."""
     node = top
-    while True:
-        tree[node].depth = tree[tree.parent[node]].depth + 1
+    while node >= 0:
+        tree[node].depth = tree[tree[node].parent].depth + 1
         tree[node].dual += change if node < n else -change
-        if tree[node].child >= 0:
-            node = tree[node].child
-            continue
-        while node != top and tree[node].following < 0:
-            node = tree[node].parent
-        if node == top:
-            return
-        node = tree[node].following
+        node = _next(tree, node, top)
+
+
+@kernel
+def _refresh(tree):
+    """The potentials from the costs, without the rounding that many shifts have left."""
+    root = tree.size - 1
+    node = tree[root].child
+    while node >= 0:
+        parent = tree[node].parent
+        if parent != root:
+            tree[node].dual = tree[node].cost - tree[parent].dual
+        node = _next(tree, node, root)
 
 
 @kernel
@@ -149,15 +164,18 @@ def _pivot(tree, source, sink, cost, n):
 
 
 @kernel
-def optimise(tree, source, sink, cost, n, tolerance, block):
+def optimise(tree, source, sink, cost, n, tolerance, block, limit):
     """Pivot until no arc of the list has a reduced cost below -tolerance; the number of pivots.
+
+    limit : pivots after which to stop in any case
 
     source, sink, cost : (n_arcs,) the arcs, sinks counted from n.
     Of every `block` arcs looked at in turn, the one with the most negative reduced cost enters.
     """
+    _refresh(tree)
     n_arcs = source.size
     pivots = looked = a = 0
-    while looked < n_arcs:
+    while looked < n_arcs and pivots < limit:
         lowest, entering = -tolerance, -1
         for _ in range(block):
             reduced = cost[a] - tree[source[a]].dual - tree[sink[a]].dual
@@ -169,6 +187,7 @@ def optimise(tree, source, sink, cost, n, tolerance, block):
             _pivot(tree, source[entering], sink[entering], cost[entering], n)
             pivots += 1
             looked = 0
+    _refresh(tree)
     return pivots
 
 
