@@ -28,9 +28,6 @@ TOTALS = 1e-9
 """Totals may differ by this much, relatively: the drift of a long run, not a mistake."""
 
 EPS = float(np.finfo(float).eps)
-COST_ERROR = 16.0 * EPS
-"""Relative rounding error of one computed cost, amply: differences, squares, root, arc tangent."""
-
 KINDS = {
     ("chordal", 1): zonal.CHORDAL,
     ("chordal", 2): zonal.CHORDAL_SQUARED,
@@ -94,7 +91,7 @@ def distance(
     atoms_nu, y, b, missed_nu = _atoms(nu)
     solution = optimal_transport.solve(x, a, y, b, KINDS[cost, p], tolerance)
     missed = mu.total * (missed_mu + missed_nu) * DIAMETER[cost] ** p
-    value, lower, upper = _bracket(solution, a, b, mu.total, missed)
+    value, lower, upper = _bracket(solution, a, b, mu.total, missed, (16 + mu.dim) * EPS)
     return Distance(
         value=value ** (1.0 / p),
         lower=lower ** (1.0 / p),
@@ -133,13 +130,14 @@ def _atoms(measure: Measure) -> tuple[Any, Array, Any, float]:
 
 
 def _bracket(
-    solution: Solution, a: Any, b: Any, total: float, missed: float
+    solution: Solution, a: Any, b: Any, total: float, missed: float, delta: float
 ) -> tuple[float, float, float]:
     """Cost of the plan, lower and upper bound of the minimal cost, with every rounding counted.
 
-    The potentials satisfy f + g <= c (1 + delta), delta = COST_ERROR, so those divided by 1 + delta
-    are feasible. `missed` is what mass lost in the conversion to integers can cost. Sums are
-    exactly rounded (fsum), so only the products and one subtraction in f count.
+    delta : amply the relative rounding error of one cost: a sum of squares, root, arc tangent.
+        So f + g <= c (1 + delta), and the potentials divided by 1 + delta are feasible.
+    missed : what the mass that rounding to integers moved can cost
+    Sums are exactly rounded (fsum): only the products and one subtraction in f count.
     """
     scale = total / RESOLUTION
     value = scale * math.fsum(solution.plan.mass * solution.cost)
@@ -147,8 +145,8 @@ def _bracket(
     shift = 0.5 * float(np.median(solution.f) - np.median(solution.g))
     terms = np.concatenate([a * (solution.f - shift), b * (solution.g + shift)])
     rounding = 4.0 * EPS * scale * (math.fsum(np.abs(terms)) + RESOLUTION * abs(shift))
-    lower = scale * math.fsum(terms) * (1.0 - COST_ERROR) - rounding - missed
-    return value, min(max(lower, 0.0), value), value * (1.0 + COST_ERROR) + missed
+    lower = scale * math.fsum(terms) * (1.0 - delta) - rounding - missed
+    return value, min(max(lower, 0.0), value), value * (1.0 + delta) + missed
 
 
 def _sparse(solution: Solution, atoms_mu: Any, atoms_nu: Any, mu: Measure, nu: Measure) -> Any:

@@ -102,10 +102,14 @@ def _balls(y, g):
 
 @kernel(fastmath=FASTMATH)
 def _bounds(kind, x, i, centres, radii, largest, plus, out):
-    """Lower bounds of c(x_i, y) - g(y) for every block: no point of it is nearer than the ball."""
+    """Lower bounds of c(x_i, y) - g(y) for every block: no point of it is nearer than the ball.
+
+    The ball is taken larger by more than the rounding of radius and distance.
+    """
     _squares(x, i, centres, 0, -1.0, out)
+    rounding = 1e-15 * (8 + x.shape[0])
     for b in range(out.size):
-        out[b] = max(np.sqrt(out[b]) - radii[b], 0.0) ** 2
+        out[b] = max(np.sqrt(out[b]) - radii[b] - rounding, 0.0) ** 2
         plus[b] = max(4.0 - out[b], 0.0)
     _costs(kind, out, plus, out)
     for b in range(out.size):
