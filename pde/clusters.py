@@ -34,10 +34,10 @@ def clusters(mu: Measure, radius: float = 0.2, least: float = 0.05) -> list[Clus
     """The clusters of a measure on the circle or the sphere, the largest first.
 
     Mass within the angle `radius` of a cluster's center belongs to it; centers are means of what
-    belongs to them (mean shift), and the caps are disjoint.
+    belongs to them (mean shift). Caps are disjoint: what trails from a cluster is no second one.
 
     radius : of a cap, an angle below pi/2
-    least : a cluster holds at least this share of the mass, and CONTRAST times that of a uniform law
+    least : a cluster holds at least this share of the mass, and CONTRAST times a uniform law's
 
     Raises ValueError for a radius out of range and for measures of d > 3.
 
@@ -60,22 +60,21 @@ def clusters(mu: Measure, radius: float = 0.2, least: float = 0.05) -> list[Clus
     evenly = np.linspace(0, len(points) - 1, min(SEEDS // 2, len(points))).astype(int)
     seeds = points[np.unique(np.concatenate([heaviest, evenly]))]
     found: list[Cluster] = []
+    tree = cKDTree(points)
+    mass = np.array([share[near].sum() for near in tree.query_ball_point(seeds, chord)])
     while len(seeds):
-        tree = cKDTree(points)
-        mass = np.array([share[near].sum() for near in tree.query_ball_point(seeds, chord)])
         best = int(np.argmax(mass))
         if mass[best] < least:
             break
         center = _shifted(points, share, tree, seeds[best], chord)
-        near = tree.query_ball_point(center, chord)
-        found.append(Cluster(center, float(share[near].sum())))
-        # What is taken counts no more, so that the caps are disjoint.
-        rest = np.setdiff1d(np.arange(len(points)), near)
-        points, share = points[rest], share[rest]
-        seeds = seeds[seeds @ center < np.cos(radius)]
-        if not len(points):
-            break
-    return sorted((cluster for cluster in found if cluster.share >= least), key=lambda c: -c.share)
+        apart = all(center @ other.center < np.cos(2.0 * radius) for other in found)
+        if apart:
+            found.append(Cluster(center, float(share[tree.query_ball_point(center, chord)].sum())))
+        # No second search from near where this one began, nor from near what it found.
+        left = seeds @ seeds[best] < np.cos(0.5 * radius)
+        left &= seeds @ center < np.cos(2.0 * radius if apart else 0.5 * radius)
+        seeds, mass = seeds[left], mass[left]
+    return sorted(found, key=lambda cluster: -cluster.share)
 
 
 def _shifted(points: Array, share: Array, tree: Any, center: Array, chord: float) -> Array:

@@ -7,7 +7,7 @@ of a projection of the sphere (`pde.projections`).
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array
+from pde.clusters import Cluster
 from pde.projections import CellRaster, Projection
 
 COLOURS = "viridis"
@@ -48,6 +49,12 @@ STYLE: dict[Any, Any] = {
 
 Marks = Mapping[str, Array]
 """Eigenspaces by their label: (d, k) orthonormal columns. k = 1: two points, k = 2: a circle."""
+
+Flow = Callable[[Array], Array]
+"""A tangent field: (m, 3) points to (m, 3) velocities."""
+
+FLOW_ROWS = 36
+"""The velocity is evaluated on so many rows of a panel, in proportion on columns."""
 
 
 def style() -> AbstractContextManager[None]:
@@ -101,6 +108,7 @@ class Sheet:
         self.block = self.HEAD + sum(row.height(panel) + self.GAP for row in rows)
         self.height = self.TOP + self.title_height + blocks * self.block + self.bar_height
         self.figure = Figure(figsize=(self.width, self.height))
+        self.labels: list[Any] = []
         x, y = self.RIGHT / self.width, 1.0 - self.TOP / self.height
         self.figure.text(x, y, title, ha="left", va="top", fontsize=9, linespacing=1.3)
 
@@ -109,7 +117,7 @@ class Sheet:
         block, column = divmod(k, self.columns)
         x = self.left + column * (self.panel + self.GAP)
         y = self.height - self.TOP - self.title_height - block * self.block
-        self._text(x + 0.5 * self.panel, y - 0.5 * self.HEAD, label, 0.0)
+        self.labels.append(self._text(x + 0.5 * self.panel, y - 0.5 * self.HEAD, label, 0.0))
         y -= self.HEAD
         panels = []
         for row in self.rows:
@@ -145,8 +153,8 @@ class Sheet:
             (x / self.width, y / self.height, width / self.width, height / self.height)
         )
 
-    def _text(self, x: float, y: float, text: str, rotation: float) -> None:
-        self.figure.text(
+    def _text(self, x: float, y: float, text: str, rotation: float) -> Any:
+        return self.figure.text(
             x / self.width, y / self.height, text, ha="center", va="center", rotation=rotation
         )
 
@@ -168,12 +176,15 @@ def density_norm(mesh: SphereMesh, states: Sequence[Array]) -> Any:
     return Normalize(0.0, peak if peak > 0.0 else 1.0)
 
 
-def draw_density(axes: Any, raster: CellRaster, state: Array, norm: Any) -> None:
-    """The cells in their colours, cut at the outline."""
-    # Zero has no logarithm: it takes the lowest colour.
-    values = np.maximum(state, norm.vmin)[raster.cells]
+def raster_values(raster: CellRaster, state: Array, norm: Any) -> Array:
+    """The density behind each pixel; zero, which has no logarithm, takes the lowest colour."""
+    return np.maximum(state, norm.vmin)[raster.cells]
+
+
+def draw_density(axes: Any, raster: CellRaster, state: Array, norm: Any) -> Any:
+    """The cells in their colours, cut at the outline; the image."""
     image = axes.imshow(
-        values,
+        raster_values(raster, state, norm),
         cmap=COLOURS,
         norm=norm,
         extent=raster.extent,
@@ -182,6 +193,7 @@ def draw_density(axes: Any, raster: CellRaster, state: Array, norm: Any) -> None
         interpolation_stage="rgba",
     )
     image.set_clip_path(draw_outline(axes, raster.projection))
+    return image
 
 
 def draw_outline(
@@ -199,13 +211,13 @@ def draw_outline(
     return edge
 
 
-def draw_points(axes: Any, projection: Projection, points: Array, weights: Array | None) -> None:
-    """Particles as dots; a dot's area is its share of the mass."""
+def draw_points(axes: Any, projection: Projection, points: Array, weights: Array | None) -> Any:
+    """Particles as dots, a dot's area is its share of the mass; the collection of dots."""
     places, seen = projection.project(points)
     share = np.ones(len(points)) if weights is None else weights / np.mean(weights)
     # Many particles: smaller dots, but still dots that print.
     size = np.clip(1500.0 / len(points), 1.5, 14.0) * share
-    axes.scatter(
+    return axes.scatter(
         *places[seen].T,
         s=size[seen],
         color=INK,
@@ -253,6 +265,78 @@ def draw_marks(
                 zorder=6,
                 **look,
             )
+
+
+def draw_clusters(
+    axes: Any,
+    projection: Projection,
+    found: Sequence[Cluster],
+    colour: str = "w",
+    halo: str = "0.15",
+) -> None:
+    """Rings around clusters, with their shares of the mass."""
+    from matplotlib.patheffects import withStroke
+
+    look = {"color": colour, "path_effects": [withStroke(linewidth=1.6, foreground=halo)]}
+    for cluster in found:
+        places, seen = projection.project(cluster.center[None, :])
+        if not seen[0]:
+            continue
+        axes.plot(*places.T, "o", ms=11, mfc="none", mew=0.9, zorder=5, clip_on=False, **look)
+        side = -1.0 if places[0, 0] > 0 else 1.0
+        axes.annotate(
+            f"{100.0 * cluster.share:.0f} %",
+            places[0],
+            xytext=(7.0 * side, -4.0),
+            textcoords="offset points",
+            ha="right" if side < 0 else "left",
+            va="top",
+            fontsize=7.0,
+            zorder=6,
+            **look,
+        )
+
+
+def draw_flow(axes: Any, projection: Projection, flow: Flow, colour: str = "w") -> Any:
+    """Streamlines of a tangent field, thicker where it is faster; None where it vanishes.
+
+    The field is carried over by the projection's differential, taken as a small difference.
+    """
+    width, height = projection.half_width, projection.half_height
+    x = np.linspace(-width, width, round(FLOW_ROWS * width / height))
+    y = np.linspace(-height, height, FLOW_ROWS)
+    places = np.stack(np.meshgrid(x, y), axis=-1)
+    inside = (places[..., 0] / width) ** 2 + (places[..., 1] / height) ** 2 < 0.985
+    points = projection.unproject(places[inside])
+    velocity = flow(points)
+    speed = np.linalg.norm(velocity, axis=1)
+    fastest = speed.max()
+    if not fastest > 0.0:
+        return None
+    moved = points + 1e-4 * velocity / fastest
+    moved /= np.linalg.norm(moved, axis=1, keepdims=True)
+    shift = projection.project(moved)[0] - projection.project(points)[0]
+    shift[np.abs(shift[:, 0]) > width] = 0.0  # across the seam of a map
+    across, up, thickness = np.zeros((3, *inside.shape))
+    across[inside], up[inside] = 1e4 * shift.T
+    thickness[inside] = np.sqrt(speed / fastest)
+    # As many lines to the inch in every panel.
+    density = 0.45 * axes.bbox.height / axes.figure.dpi
+    lines = axes.streamplot(
+        x,
+        y,
+        np.ma.array(across, mask=~inside),
+        np.ma.array(up, mask=~inside),
+        density=(density * width / height, density),
+        color=colour,
+        linewidth=0.25 + 0.75 * thickness,
+        arrowsize=0.5,
+        arrowstyle="-|>",
+        zorder=2.5,
+        broken_streamlines=True,
+    )
+    lines.lines.set_alpha(0.75)
+    return lines
 
 
 def _graticule() -> list[Array]:

@@ -12,18 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meshes import SphereMesh
 from pde.arguments import Array, real_array
+from pde.clusters import Cluster, clusters
+from pde.measure import Measure
 from pde.panels import (
     COLOURS,
     DECADES,
     INK,
+    Flow,
     Marks,
     Row,
     Sheet,
     density_norm,
+    draw_clusters,
     draw_density,
+    draw_flow,
     draw_marks,
     draw_outline,
     draw_points,
@@ -34,6 +40,7 @@ from pde.panels import (
 from pde.projections import CellRaster, Flat, Mollweide, Orthographic
 
 if TYPE_CHECKING:
+    from pde.field import Field
     from pde.solution import Solution
 
 VIEW = (1.0, 1.0, 0.6)
@@ -53,11 +60,16 @@ def solution_figure(
     times: Sequence[float] | None = None,
     marks: Marks | None = None,
     title: str = "",
+    field: Field | None = None,
+    show_clusters: bool = False,
 ) -> Any:
     """The states nearest to `times` side by side (None: up to four, evenly chosen).
 
     Densities on the sphere are shown from the front, from the back and as a map, densities on the
     circle over the angle, particles (d = 2, 3) as dots.
+
+    field : its streamlines are drawn over densities on the sphere
+    show_clusters : clusters are marked with their shares of the mass (see `pde.clusters`)
     """
     count = len(solution.times)
     if times is None:
@@ -69,12 +81,35 @@ def solution_figure(
     labels = [f"$t = {solution.times[i]:.4g}$" for i in shown]
     states, mesh = [solution.states[i] for i in shown], solution.mesh
     if mesh is None:
-        return cloud_figure(states, labels, solution.weights, marks, title)
+        found = _clusters([Measure(x, solution.weights) for x in states]) if show_clusters else None
+        return cloud_figure(states, labels, solution.weights, marks, title, found=found)
     states = [state if state.ndim == 1 else state[:, 0] for state in states]
     if mesh.ambient_dim == 2:
         return circle_figure(mesh, states, labels, title)
-    rows = [*_both_sides(VIEW), Row("map", Mollweide(MIDDLE))]
-    return _density_figure(mesh, states, labels, rows, marks, title)
+    measures = [Measure.from_mesh(mesh, state) for state in states]
+    return _density_figure(
+        mesh,
+        states,
+        labels,
+        [*_both_sides(VIEW), Row("map", Mollweide(MIDDLE))],
+        marks,
+        title,
+        flows=flows(field, measures, solution.times[shown]) if field is not None else None,
+        found=_clusters(measures) if show_clusters else None,
+    )
+
+
+def flows(field: Field, measures: Sequence[Measure], times: Sequence[float] | Array) -> list[Flow]:
+    """The velocity of `field` for each of the measures at its time, as pictures take it."""
+
+    def flow(mu: Measure, t: float) -> Flow:
+        return lambda x: field.velocity(x, mu, t)
+
+    return [flow(mu, float(t)) for mu, t in zip(measures, times, strict=True)]
+
+
+def _clusters(measures: Sequence[Measure]) -> list[list[Cluster]]:
+    return [clusters(mu) for mu in measures]
 
 
 def sphere_figure(
@@ -84,9 +119,16 @@ def sphere_figure(
     marks: Marks | None = None,
     title: str = "",
     toward: Any = VIEW,
+    flows: Sequence[Flow] | None = None,
+    found: Sequence[Sequence[Cluster]] | None = None,
 ) -> Any:
-    """Densities (N,) seen from `toward` and from the opposite side, a column for each."""
-    return _density_figure(mesh, states, labels, _both_sides(toward), marks, title)
+    """Densities (N,) seen from `toward` and from the opposite side, a column for each.
+
+    flows : a tangent field for each, whose streamlines are drawn (see `flows`)
+    found : clusters of each, which are marked (see `pde.clusters`)
+    """
+    rows = _both_sides(toward)
+    return _density_figure(mesh, states, labels, rows, marks, title, flows=flows, found=found)
 
 
 def map_figure(
@@ -95,10 +137,48 @@ def map_figure(
     labels: Sequence[str],
     marks: Marks | None = None,
     title: str = "",
+    flows: Sequence[Flow] | None = None,
+    found: Sequence[Sequence[Cluster]] | None = None,
 ) -> Any:
-    """Densities (N,) on maps of the whole sphere, areas true to scale."""
+    """Densities (N,) on maps of the whole sphere, areas true to scale; as in `sphere_figure`."""
     rows = [Row("", Mollweide(MIDDLE))]
-    return _density_figure(mesh, states, labels, rows, marks, title, panel=2.5, columns=3)
+    return _density_figure(
+        mesh, states, labels, rows, marks, title, panel=2.5, columns=3, flows=flows, found=found
+    )
+
+
+def comparison_figure(
+    mesh: SphereMesh,
+    states: Sequence[Array],
+    clouds: Sequence[Array],
+    labels: Sequence[str],
+    weights: Array | None = None,
+    marks: Marks | None = None,
+    title: str = "",
+    toward: Any = VIEW,
+) -> Any:
+    """Densities (N,) above the particles (n, 3) at the same times, from both sides."""
+    states = [real_array("state", state, ndim=1) for state in states]
+    norm, front = density_norm(mesh, states), Orthographic(toward)
+    views = [front, front.opposite]
+    rows = [
+        Row(f"{what}, {side}", view)
+        for side, view in zip(("front", "back"), views, strict=True)
+        for what in ("cells", "particles")
+    ]
+    rasters = [CellRaster(mesh, view, round(OVERSAMPLING * DPI * 1.7)) for view in views]
+    with style():
+        sheet = Sheet(rows, len(states), panel=1.7, columns=5, title=title, bar=True)
+        for k, (state, cloud) in enumerate(zip(states, clouds, strict=True)):
+            panels = sheet.panels(k, labels[k])
+            for raster, above, below in zip(rasters, panels[::2], panels[1::2], strict=True):
+                draw_density(above, raster, state, norm)
+                draw_marks(above, raster.projection, marks or {})
+                draw_outline(below, raster.projection, fill="0.97")
+                draw_points(below, raster.projection, cloud, weights)
+                draw_marks(below, raster.projection, marks or {}, colour="0.1", halo="w")
+        sheet.bar(norm, "density")
+        return sheet.figure
 
 
 def cloud_figure(
@@ -108,8 +188,12 @@ def cloud_figure(
     marks: Marks | None = None,
     title: str = "",
     toward: Any = VIEW,
+    found: Sequence[Sequence[Cluster]] | None = None,
 ) -> Any:
-    """Particles (n, d) as dots with areas in proportion to their weights, d = 2 or 3."""
+    """Particles (n, d) as dots with areas in proportion to their weights, d = 2 or 3.
+
+    found : clusters of each, which are marked (see `pde.clusters`)
+    """
     d = clouds[0].shape[1]
     if d not in (2, 3):
         raise ValueError(f"particles can be drawn for d = 2 and 3, got d = {d}; project them first")
@@ -121,6 +205,8 @@ def cloud_figure(
                 draw_outline(axes, row.projection, fill="0.97", graticule=d == 3)
                 draw_points(axes, row.projection, cloud, weights)
                 draw_marks(axes, row.projection, marks or {}, colour="0.1", halo="w")
+                if found is not None:
+                    draw_clusters(axes, row.projection, found[k], colour="0.1", halo="w")
         return sheet.figure
 
 
@@ -131,14 +217,7 @@ def circle_figure(
     import matplotlib
     from matplotlib.figure import Figure
 
-    start = mesh.vertices[mesh.cell_vertices[mesh.cell_offsets[:-1]]]
-    angle = np.arctan2(start[:, 1], start[:, 0])
-    order = np.argsort(angle)
-    # The cell across -pi is drawn on both sides of the picture.
-    edges = np.concatenate(
-        [angle[order][-1:] - 2.0 * np.pi, angle[order], [angle[order][0] + 2.0 * np.pi]]
-    )
-    order = np.concatenate([order[-1:], order])
+    order, edges = unrolled(mesh)
     colours = matplotlib.colormaps[COLOURS](np.linspace(0.0, 0.85, len(states)))
     with style():
         figure = Figure(figsize=(4.8, 2.8), layout="constrained")
@@ -162,10 +241,24 @@ def circle_figure(
         return figure
 
 
+def unrolled(mesh: SphereMesh) -> tuple[NDArray[np.intp], Array]:
+    """The cells of a circle from the angle -pi on, and the angles (n + 2,) between them.
+
+    The cell across -pi comes twice, on both sides of the picture.
+    """
+    start = mesh.vertices[mesh.cell_vertices[mesh.cell_offsets[:-1]]]
+    angle = np.arctan2(start[:, 1], start[:, 0])
+    order = np.argsort(angle)
+    edges = np.concatenate(
+        [angle[order][-1:] - 2.0 * np.pi, angle[order], [angle[order][0] + 2.0 * np.pi]]
+    )
+    return np.concatenate([order[-1:], order]), edges
+
+
 def series_figure(times: Array, series: Mapping[str, Array], title: str = "") -> Any:
     """Named (K,) arrays over time, a panel for each; those without numbers are left out.
 
-    Positive ones that span more than three decades are drawn on a logarithmic scale.
+    Positive ones that span more than a decade are drawn on a logarithmic scale.
     """
     from matplotlib.figure import Figure
 
@@ -209,6 +302,8 @@ def _density_figure(
     title: str,
     panel: float = 1.7,
     columns: int = 5,
+    flows: Sequence[Flow] | None = None,
+    found: Sequence[Sequence[Cluster]] | None = None,
 ) -> Any:
     """A column of panels for each state, one colour scale for all."""
     states = [real_array("state", state, ndim=1) for state in states]
@@ -222,7 +317,11 @@ def _density_figure(
         for k, state in enumerate(states):
             for raster, axes in zip(rasters, sheet.panels(k, labels[k]), strict=True):
                 draw_density(axes, raster, state, norm)
+                if flows is not None:
+                    draw_flow(axes, raster.projection, flows[k])
                 draw_marks(axes, raster.projection, marks or {})
+                if found is not None:
+                    draw_clusters(axes, raster.projection, found[k])
         sheet.bar(norm, "density")
         return sheet.figure
 
@@ -231,7 +330,7 @@ def _scale_series(axes: Any, values: Array) -> None:
     """A range in which a constant looks constant, and a logarithm where decades are spanned."""
     low, high = values.min(), values.max()
     size = max(abs(low), abs(high))
-    if low > 0.0 and high > 1000.0 * low:
+    if low > 0.0 and high > 10.0 * low:
         axes.set_yscale("log")
         return
     if high - low <= 1e-9 * size or size == 0.0:

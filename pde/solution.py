@@ -85,7 +85,7 @@ class Solution:
         """Draw the states at `times` (the nearest saved ones; None: up to four of them).
 
         path : written there (.png, .pdf, .svg) where given
-        options : of `pde.plotting.solution_figure`: marks, title
+        options : of `pde.plotting.solution_figure`: marks, title, field, show_clusters
 
         Returns the matplotlib Figure.
         """

@@ -62,11 +62,20 @@ def test_caps_are_disjoint_and_shares_add_up():
     rng = np.random.default_rng(1)
     points = rng.standard_normal((300, 3)) * np.array([3.0, 1.0, 0.2])
     mu = Measure(points / np.linalg.norm(points, axis=1, keepdims=True), rng.random(300))
-    found = clusters(mu, radius=0.3, least=0.01)
+    found = clusters(mu, radius=0.1, least=0.01)
     assert sum(c.share for c in found) <= 1.0
     for i, first in enumerate(found):
         assert np.linalg.norm(first.center) == pytest.approx(1.0)
-        assert all(first.center @ other.center < np.cos(0.3) for other in found[:i])
+        assert all(first.center @ other.center < np.cos(0.2) for other in found[:i])
+    assert len(found) > 3
+
+
+def test_what_trails_from_a_cluster_is_no_second_one():
+    """A fading arc: one cluster at its dense end."""
+    angle = np.linspace(0.0, 1.5, 400)
+    arc = np.column_stack([np.cos(angle), np.sin(angle), np.zeros(400)])
+    found = clusters(Measure(arc, np.exp(-4.0 * angle)), least=0.05)
+    assert len(found) == 1 and found[0].share > 0.6
 
 
 def test_wrong_arguments():

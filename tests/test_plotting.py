@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import panels, plotting
+from pde import SelfAttention, panels, plotting
 from pde.projections import CellRaster, Mollweide, Orthographic
 from pde.solution import Solution
 
@@ -140,6 +140,62 @@ def test_every_label_is_inside_the_picture(kind, tmp_path):
     _assert_nothing_clipped(figure)
 
 
+def test_streamlines_clusters_and_comparisons_stay_inside():
+    mesh = icosphere(8)
+    solution = Solution([0.0, 1.0], [bump(mesh, 1), bump(mesh, 200)], mesh=mesh)
+    field = SelfAttention(np.diag([2.0, 1.0, 0.5]), np.eye(3), beta=4.0)
+    _assert_nothing_clipped(solution.plot(marks=MARKS, field=field, show_clusters=True))
+    cloud = Solution([0.0], [mesh.centers], weights=bump(mesh, 200))
+    figure = cloud.plot(show_clusters=True)
+    _assert_nothing_clipped(figure)
+    shares = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert len(shares) == 1 and shares[0] in ("99 %", "100 %")
+    clouds = [mesh.centers, mesh.centroids]
+    figure = plotting.comparison_figure(
+        mesh, solution.states, clouds, ["a", "b"], mesh.areas, MARKS, "Cells and particles"
+    )
+    assert len(figure.axes) == 2 * 4 + 1
+    _assert_nothing_clipped(figure)
+
+
+def _streamlines(projection, flow):
+    """The pieces (m, 2, 2) of the streamlines that are drawn, each from its start to its end."""
+    from matplotlib.figure import Figure
+
+    axes = Figure(figsize=(2, 2)).add_axes((0, 0, 1, 1))
+    return np.array(panels.draw_flow(axes, projection, flow).lines.get_segments())
+
+
+def test_streamlines_of_a_rotation_are_circles_walked_the_right_way():
+    """Seen from the axis: radii stay, angles grow."""
+    pieces = _streamlines(Orthographic([0.0, 0.0, 1.0]), lambda x: np.cross([0.0, 0.0, 1.0], x))
+    assert len(pieces) > 200
+    # Nearest to the center, a line is cut to chords that are as long as its radius.
+    pieces = pieces[np.linalg.norm(pieces, axis=2).min(axis=1) > 0.05]
+    start, end = pieces[:, 0], pieces[:, 1]
+    np.testing.assert_allclose(np.hypot(*end.T), np.hypot(*start.T), atol=2e-3)
+    up = Orthographic([0.0, 0.0, 1.0]).frame[1]
+    assert np.allclose(up, [0.0, 1.0, 0.0])
+    turned = start[:, 0] * end[:, 1] - start[:, 1] * end[:, 0]
+    # Where two halves of a line meet there are pieces of no length.
+    assert turned.min() > -1e-6 and np.mean(turned > 1e-4) > 0.95
+
+
+def test_streamlines_on_a_map_follow_the_parallels():
+    pieces = _streamlines(Mollweide(0.4), lambda x: np.cross([0.0, 0.0, 1.0], x))
+    assert len(pieces) > 200
+    np.testing.assert_allclose(pieces[:, 1, 1], pieces[:, 0, 1], atol=1e-4)
+    ahead = pieces[:, 1, 0] - pieces[:, 0, 0]
+    assert ahead.min() > -1e-6 and np.mean(ahead > 1e-4) > 0.95
+
+
+def test_a_field_that_vanishes_has_no_streamlines():
+    from matplotlib.figure import Figure
+
+    axes = Figure().add_subplot()
+    assert panels.draw_flow(axes, Mollweide(), np.zeros_like) is None
+
+
 def test_many_states_wrap_and_stay_inside(tmp_path):
     mesh = icosphere(3)
     states, labels = [bump(mesh, k) for k in range(7)], [f"$t = {k}$" for k in range(7)]
@@ -158,10 +214,13 @@ def test_series_stay_inside_and_leave_out_what_has_no_numbers():
         "minimum over many decades": 10.0 ** -(9 * times),
         "entropy": np.array([2.5, 1.0, np.nan, -3.0]),
         "nothing": np.full(4, np.nan),
+        "distance over a decade": np.array([1.0, 0.5, 0.2, 0.09]),
     }
     figure = plotting.series_figure(times, series, title="Series")
-    assert [a.get_title(loc="left") for a in figure.axes] == [*list(series)[:4]]
-    assert [a.get_yscale() for a in figure.axes] == ["linear", "linear", "log", "linear"]
+    del series["nothing"]
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title(loc="left") for axes in shown] == list(series)
+    assert [a.get_yscale() for a in shown] == ["linear", "linear", "log", "linear", "log"]
     _assert_nothing_clipped(figure)
 
 
