@@ -14,15 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pde.arguments import Array, real_array
-from pde.kernels import direct
+from pde.arguments import Array, positive, real_array
+from pde.direct_partition import direct_covariance, direct_sums
+from pde.fast_partition import fast_log_partition
 
 if TYPE_CHECKING:
     from pde.measure import Measure
-
-BITS = 25  # grid of the high parts; products of two of them and their sums are exact in 53 bits
-LOG2_E_HIGH = float(np.rint(np.log2(np.e) * 2.0**BITS) / 2.0**BITS)
-LOG2_E_LOW = -1.0542692476429138e-08  # the rest of log2(e)
 
 
 def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple[Array, Array]:
@@ -31,16 +28,18 @@ def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple
     Parameters
     ----------
     xi : (m, d) array, of any size (for SelfAttention beta B^T x)
-    mu : the measure, n points in R^d
-    tolerance : None for direct summation
+    mu : the measure, n points on the unit sphere of R^d
+    tolerance : relative error of Z that is allowed, > 0; None: direct summation, to rounding.
+        For d = 2, 3 the cost is then O(m + n) instead of O(m n), where that is less.
 
     Returns
     -------
-    log_z : (m,) log int e^{<xi, y>} dmu(y), to 1e-13 max(1, |log Z|)
-    mean : (m, d) gradient of log Z, in the unit ball, to 1e-12
+    log_z : (m,) log int e^{<xi, y>} dmu(y), to 1e-13 max(1, |log Z|), or to the tolerance
+    mean : (m, d) gradient of log Z, in the unit ball, to 1e-12, or to 3 times the tolerance
 
     Both are right also where Z lies far outside the range of float64, for masses of any size
-    (zero and denormal ones among them), for xi = 0 and up to |xi| = 1e5 and beyond.
+    (zero and denormal ones among them), for xi = 0 and up to |xi| = 1e5 and beyond. The error
+    bound is derived in pde/fast_partition.py.
 
     Raises ValueError for shapes that do not fit, numbers that are not finite and a measure
     without mass.
@@ -50,15 +49,14 @@ def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple
     >>> log_z + np.log(2.0), mean
     (array([10000.]), array([[0., 1.]]))
     """
-    zeta, sources = _prepare(xi, mu)
-    n_targets, dim = zeta[0].shape
-    log_z, mean = np.empty(n_targets), np.empty((n_targets, max(dim, 3)))
-    if dim <= 3:
-        direct.sums_3(*_padded(zeta, axis=1), *_padded(sources[:2], axis=0), sources[2],
-                      log_z, mean)  # fmt: skip
-    else:
-        direct.sums(*zeta, *sources, log_z, mean)
-    return log_z, np.ascontiguousarray(mean[:, :dim])
+    if tolerance is not None:
+        tolerance = positive("tolerance", tolerance)
+    xi, points, weights = _arguments(xi, mu)
+    if tolerance is not None and points.shape[1] <= 3 and len(xi):
+        result = fast_log_partition(xi, points, weights, tolerance)
+        if result is not None:
+            return result
+    return direct_sums(xi, points, *np.frexp(weights))
 
 
 def log_partition_covariance(xi: Any, mu: Measure) -> tuple[Array, Array, Array]:
@@ -67,15 +65,14 @@ def log_partition_covariance(xi: Any, mu: Measure) -> tuple[Array, Array, Array]
     The covariance is the second derivative of log Z in xi. Arguments and errors as for
     `log_partition`, by direct summation; its error is about 1e-12 times its trace.
     """
-    log_z, mean = log_partition(xi, mu)
-    zeta, sources = _prepare(xi, mu)
-    covariance = np.empty((*mean.shape, mean.shape[1]))
-    direct.covariances(*zeta, *sources, mean, covariance)
-    return log_z, mean, covariance
+    xi, points, weights = _arguments(xi, mu)
+    masses = np.frexp(weights)
+    log_z, mean = direct_sums(xi, points, *masses)
+    return log_z, mean, direct_covariance(xi, points, *masses, mean)
 
 
-def _prepare(xi: Any, mu: Measure) -> tuple[tuple[Array, Array], tuple[Array, Array, Array]]:
-    """Targets (high, low) and sources (high, low, masses) as pde/kernels/direct.py wants them."""
+def _arguments(xi: Any, mu: Measure) -> tuple[Array, Array, Array]:
+    """xi, and the points and weights of the points with mass."""
     xi = real_array("xi", xi, ndim=2)
     points, weights = np.asarray(mu.points), np.asarray(mu.weights)
     if xi.shape[1] != points.shape[1]:
@@ -90,30 +87,4 @@ def _prepare(xi: Any, mu: Measure) -> tuple[tuple[Array, Array], tuple[Array, Ar
         )
     if not massive.all():
         points, weights = points[massive], weights[massive]
-    mantissa, exponent = np.frexp(weights)
-    sources = split(np.ascontiguousarray(points.T), np.zeros(1, dtype=np.int32))
-    return _binary(xi), (*sources, np.stack([exponent.astype(float), mantissa]))
-
-
-def split(x: Array, exponent: Array) -> tuple[Array, Array]:
-    """x = high + low, exactly, with high on the grid of spacing 2^(exponent - BITS)."""
-    high = np.ldexp(np.rint(np.ldexp(x, BITS - exponent)), exponent - BITS)
-    return high, x - high
-
-
-def _binary(xi: Array) -> tuple[Array, Array]:
-    """zeta = xi log2(e) as high + low, each row's high part on a grid 2^-25 of its length."""
-    length = np.abs(xi).max(axis=1, keepdims=True) * np.sqrt(xi.shape[1])  # or a little more
-    exponent = np.frexp(length * LOG2_E_HIGH)[1]
-    x_high, x_low = split(xi, exponent)
-    product = x_high * LOG2_E_HIGH  # exact: 26 bits each
-    high, low = split(product, exponent)
-    return high, low + (x_high * LOG2_E_LOW + x_low * np.log2(np.e))
-
-
-def _padded(parts: tuple[Array, ...], axis: int) -> list[Array]:
-    """The same arrays with zeros appended along an axis up to length 3."""
-    missing = 3 - parts[0].shape[axis]
-    width = [(0, 0), (0, 0)]
-    width[axis] = (0, missing)
-    return [np.pad(part, width) for part in parts]
+    return xi, points, weights
