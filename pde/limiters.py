@@ -7,7 +7,9 @@ done about maxima, which grow legitimately where mass concentrates.
 
 Monotonicity (`monotone`): flux-corrected transport, Zalesak, J. Comput. Phys. 31 (1979). The
 high-order flux is the upwind flux plus a correction, and of each correction the share is taken
-that keeps both cells within the range of their neighbours, before and after an upwind step.
+that keeps both cells within bounds: the range of the whole field, and the range of their
+neighbours before and after an upwind step, widened by a quarter. Without the widening smooth
+ridges are flattened, for the true maximum lies between cells.
 
 Both are properties of a forward-Euler step no longer than the upwind bound; strong-stability
 preserving steppers inherit them.
@@ -24,6 +26,9 @@ from meshes import SphereMesh
 from pde.arguments import Array
 from pde.kernels import fluxes as kernels
 from pde.reconstruction import Indices
+
+WIDENING = 0.25
+"""Share of its range by which a neighbourhood may be left, within that of the whole field."""
 
 LIMITERS = ("positivity", "monotone", None)
 
@@ -111,11 +116,16 @@ class Transport:
         low = rho + dt * self._divergence(flows)
         high = self._outflows(rho, fluxes, 0.0, False)
         corrections = (high[..., 0] - high[..., 1]) - (flows[..., 0] - flows[..., 1])
+        ranges = np.stack(
+            [np.minimum(rho, low).min(axis=1), np.maximum(rho, low).max(axis=1)], axis=1
+        )
         raise_by, lower_by = np.empty_like(rho), np.empty_like(rho)
         kernels.transport_factors(
             rho,
             low,
             corrections,
+            ranges,
+            WIDENING,
             *self._cells,
             mesh.cell_neighbours,
             mesh.areas,

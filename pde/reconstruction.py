@@ -54,7 +54,7 @@ CHOICES = {
     3: Choice(degree=2, rings=1, gauss_points=2, moments=4, decay=2.0, downwind_share=0.4),
     4: Choice(degree=3, rings=2, gauss_points=2, moments=6, decay=4.0, downwind_share=0.4),
     6: Choice(degree=5, rings=3, gauss_points=2, moments=8, decay=3.0, downwind_share=0.4),
-    8: Choice(degree=7, rings=4, gauss_points=3, moments=8, decay=3.0, downwind_share=0.4),
+    8: Choice(degree=7, rings=4, gauss_points=3, moments=8, decay=2.0, downwind_share=0.4),
 }
 ORDERS = tuple(CHOICES)
 

@@ -164,15 +164,17 @@ def upwind_flows(rho, fluxes, exchange, edge_cells, out):
 
 @kernel(parallel=True)
 def transport_factors(
-    rho, low, corrections, cell_edge_offsets, cell_edges, cell_edge_signs,
+    rho, low, corrections, ranges, widening, cell_edge_offsets, cell_edges, cell_edge_signs,
     cell_neighbours, areas, dt, raise_by, lower_by,
 ):  # fmt: skip
     """Zalesak's factors: what share of the corrections a cell can take.
 
     rho : (k, N) averages; low : (k, N) averages after an upwind Euler step of length dt
     corrections : (k, E) anti-diffusive flux, positive from the first to the second cell
+    ranges : (k, 2) smallest and largest value allowed anywhere
+    widening : a cell may leave the range of rho and low around it by this share of that range
     raise_by, lower_by : (k, N), written: the largest common factor of the corrections that raise
-        (lower) the cell for which it stays within the range of rho and low around it
+        (lower) the cell for which it stays within these bounds
     """
     fields, n_cells = rho.shape
     for i in prange(n_cells):
@@ -188,6 +190,9 @@ def transport_factors(
                 entering = -cell_edge_signs[m] * corrections[f, cell_edges[m]]
                 gain += max(entering, 0.0)
                 loss += max(-entering, 0.0)
+            room = widening * (largest - smallest)
+            largest = min(largest + room, ranges[f, 1])
+            smallest = max(smallest - room, ranges[f, 0])
             gain *= dt / areas[i]
             loss *= dt / areas[i]
             raise_by[f, i] = min(1.0, (largest - low[f, i]) / gain) if gain > 0.0 else 1.0
