@@ -60,7 +60,7 @@ def solve(order: int, frequency: int, references: Sequence[Measure]) -> Run:
     share = right_share(references[0])
     measures = [Measure.from_mesh(mesh, state) for state in solution.states]
     distances = [
-        float(wasserstein.distance(_unit(mu), _unit(nu)))
+        float(wasserstein.distance(unit(mu), unit(nu)))
         for mu, nu in zip(measures, references, strict=True)
     ]
     return Run(
@@ -76,7 +76,7 @@ def right_share(mu: Measure) -> float:
     return float(mu.weights[mu.points @ AXES[:, 0] > 0.0].sum()) / mu.total
 
 
-def _unit(mu: Measure) -> Measure:
+def unit(mu: Measure) -> Measure:
     """Total 1, without the atoms that are too small to matter to 1e-12."""
     held = mu.weights > 1e-14 * mu.total
     return Measure(mu.points[held], mu.weights[held] / mu.weights[held].sum())
