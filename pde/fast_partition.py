@@ -55,8 +55,8 @@ PADDING = WIDTH  # sources beyond the last: vectors are loaded as a whole
 LARGEST_XI = 1e4  # |xi| up to which this is used, and
 LARGEST_PATCH = 150.0  # radius of target patches, and |xi| times the radius of source patches,
 # up to which all exponents surely stay within the range of float64
-LEAST_WORK = 1000.0  # m n / (m + n) below which grouping would cost over a tenth of a direct sum
-CYCLES_DIRECT = 2.5  # of a pair in pde/kernels/direct.py, in the unit of the cost estimate
+LEAST_WORK = 1300.0  # m n / (m + n) below which grouping would cost over a tenth of a direct sum
+CYCLES_DIRECT = 1.8  # of a pair in pde/kernels/direct.py (2.5), less what the estimate leaves out
 
 
 def fast_log_partition(

@@ -1,6 +1,7 @@
 """Timings of the kernels, against other libraries and against each other.
 
     python scripts/benchmark.py kernel     direct sums, against torch and KeOps where installed
+    python scripts/benchmark.py fast       the fast kernel against direct sums, by size and beta
     python scripts/benchmark.py output     results on disk and pictures: size and time
 
 `--quick` runs tiny sizes, `--out DIR` stores the table. Everything is compared within one run and
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from pde import Measure, log_partition
+from sphere_attention_scripts.benchmark_fast import fast_figures
 from sphere_attention_scripts.benchmark_output import output_figures
 
 Row = Sequence[object]
@@ -106,12 +108,17 @@ def kernel(quick: bool) -> str:
     return table(f"{n_targets} targets, {n_sources} sources", header, rows)
 
 
+def fast(quick: bool) -> str:
+    """The fast kernel against direct sums: time, error, growth with the number of cells."""
+    return table(*fast_figures(quick))
+
+
 def output(quick: bool) -> str:
     """Size and time of results on disk and of pictures."""
     return table(*output_figures(quick))
 
 
-BENCHMARKS = {"kernel": kernel, "output": output}
+BENCHMARKS = {"kernel": kernel, "fast": fast, "output": output}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
