@@ -51,6 +51,9 @@ MIDDLE = 0.25 * np.pi
 
 DPI = 220
 
+DOTS = 60
+"""So many groups of particles are shown on the circle, at least, where there are as many."""
+
 OVERSAMPLING = 1.5
 """Pixels of a raster for one of the picture's: the edges of cells come out smooth."""
 
@@ -211,9 +214,17 @@ def cloud_figure(
 
 
 def circle_figure(
-    mesh: SphereMesh, states: Sequence[Array], labels: Sequence[str], title: str = ""
+    mesh: SphereMesh,
+    states: Sequence[Array],
+    labels: Sequence[str],
+    title: str = "",
+    clouds: Sequence[Array] | None = None,
+    weights: Array | None = None,
 ) -> Any:
-    """Densities (N,) on the circle over the angle, one curve for each."""
+    """Densities (N,) on the circle over the angle, one curve for each.
+
+    clouds : particles (n, 2) at the same times; dots are mass per arc of groups of neighbours
+    """
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -225,6 +236,9 @@ def circle_figure(
         for state, label, colour in zip(states, labels, colours, strict=True):
             values = real_array("state", state, ndim=1)[order]
             axes.stairs(values, edges, baseline=None, color=colour, label=label)
+        for cloud, colour in zip(clouds if clouds is not None else (), colours, strict=False):
+            places, density = _arcs(cloud, weights)
+            axes.plot(places, density, "o", ms=2.5, mec="w", mew=0.3, color=colour, zorder=3)
         if is_concentrated(mesh, states):
             peak = max(state.max() for state in states)
             axes.set_yscale("log")
@@ -237,8 +251,28 @@ def circle_figure(
         axes.set_xlabel("angle")
         axes.set_ylabel("density")
         axes.set_title(wrapped(title, 4.8), loc="left", fontsize=9)
+        if clouds is not None:
+            axes.plot([], [], "o", ms=2.5, color="0.4", label="particles")
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
         return figure
+
+
+def _arcs(cloud: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Particles (n, 2) in groups of neighbours: angles in (-pi, pi] and densities there.
+
+    A group has the arc between the middles of the gaps to the next groups.
+    """
+    angle = np.arctan2(cloud[:, 1], cloud[:, 0])
+    share = np.full(len(cloud), 1.0 / len(cloud)) if weights is None else weights
+    order = np.argsort(angle)
+    first = np.arange(0, len(order), max(1, len(order) // DOTS))
+    mass = np.add.reduceat(share[order], first)
+    angle = angle[order]
+    gaps = 0.5 * (angle[first] + np.concatenate([[angle[-1] - 2.0 * np.pi], angle[first[1:] - 1]]))
+    ends = np.append(gaps[1:], gaps[0] + 2.0 * np.pi)
+    with np.errstate(divide="ignore"):  # particles on one point
+        density = mass / (ends - gaps)
+    return 0.5 * (gaps + ends), density
 
 
 def unrolled(mesh: SphereMesh) -> tuple[NDArray[np.intp], Array]:

@@ -128,10 +128,13 @@ class Simulation:
                     f"the run to resume had a callback {name} that is missing now"
                 )
         for name, observer in observers.items():
-            if name in remembered:
-                observer.resume(self, remembered[name])
-            else:
+            if name not in remembered:
                 observer.start(self)
+                continue
+            try:
+                observer.resume(self, remembered[name])
+            except (ValueError, FileNotFoundError) as wrong:
+                raise restart.RestartError(f"{name} cannot go on: {wrong}") from wrong
 
     def snapshot(self) -> dict[str, Any]:
         """All that changes while it runs: numbers, text and arrays.

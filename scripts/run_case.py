@@ -6,21 +6,19 @@ import contextlib
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from pde import Simulation, Solution, limits, plotting
+from pde import Simulation, Solution
+from pde.arguments import Array
 from pde.callbacks import AtTimes, Callback, Either, EverySeconds, Progress, Save
-from pde.files import whole_file
 from pde.restart import Checkpoint, Restart, RestartError
 from sphere_attention_scripts.case_file import CaseError, case_tables
 from sphere_attention_scripts.case_setup import Setup, set_up
 from sphere_attention_scripts.case_tree import Case
-from sphere_attention_scripts.comparison import COLUMNS, LimitLaw, limit_law, table_row
+from sphere_attention_scripts.comparison import LimitLaw, limit_law
+from sphere_attention_scripts.run_callbacks import Companion, Table
 from sphere_attention_scripts.run_folder import (
     OUTPUTS,
     RESTART,
@@ -30,9 +28,7 @@ from sphere_attention_scripts.run_folder import (
     refuse_taken,
     restart_point,
 )
-
-MOST_PICTURES = 10
-"""States in one picture; of more saved ones, as many are chosen evenly."""
+from sphere_attention_scripts.run_pictures import draw_run
 
 SLOW_START = 2.0
 """Seconds after which the start is explained by compilation."""
@@ -75,11 +71,12 @@ def _run(
     limit, why = limit_law(setup.field, setup.grid.system.measure(setup.grid.state))
     say(_description(setup, why))
     table = Table(saves, out / "table.csv", limit, setup.particles, quiet=quiet)
-    callbacks: list[Callback] = [
-        Save(saves, out / "result.nc", about),
-        table,
-        Checkpoint(Either(saves, EverySeconds(CHECKPOINT_SECONDS)), out / RESTART, about),
-    ]
+    callbacks: list[Callback] = [Save(saves, out / "result.nc", about)]
+    if setup.particles is not None:
+        beside = Save(saves, out / "particles.nc", about)
+        callbacks.append(Companion(saves, particles=setup.particles, save=beside))
+    schedule = Either(saves, EverySeconds(CHECKPOINT_SECONDS))
+    callbacks += [table, Checkpoint(schedule, out / RESTART, about)]
     if not quiet:
         callbacks.append(Progress())
     if point is not None:
@@ -88,7 +85,7 @@ def _run(
     try:
         setup.grid.run(case.time.until, [], callbacks, None if point is None else point.path)
         say(_summary(setup.grid, time.perf_counter() - begin))
-        draw(setup, Solution.open(out / "result.nc"), table, limit, out)
+        draw(setup, table.series, limit, out)
     except RestartError as refused:
         raise CaseError(f"--resume {refused}") from refused
     except KeyboardInterrupt:
@@ -101,107 +98,11 @@ def _run(
     return 0
 
 
-@dataclass(eq=False)
-class Table(Callback):
-    """Compares each saved state, after the particles have been taken to the same time.
-
-    Rows go to a file, each at once, and to the screen.
-    """
-
-    path: Path = Path("table.csv")
-    limit: LimitLaw | None = None
-    particles: Simulation | None = None
-    quiet: bool = field(default=False, kw_only=True)
-    rows: list[dict[str, float]] = field(default_factory=list, init=False)
-
-    def act(self, sim: Simulation) -> None:
-        """Add the row of the present time."""
-        if self.particles is not None and sim.t > self.particles.t:
-            self.particles.run(until=sim.t, save_at=[])
-        row = table_row(sim, self.limit, self.particles)
-        with open(self.path, "a" if self.rows else "w", encoding="utf-8") as file:
-            file.write(_csv([row], header=not self.rows))
-        if not self.quiet:
-            self._show(row)
-        self.rows.append(row)
-
-    def snapshot(self) -> dict[str, Any]:
-        """The rows, and the particles where they stand."""
-        particles = None if self.particles is None else self.particles.snapshot()
-        return {"rows": self.rows, "particles": particles}
-
-    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
-        """Go on with these rows, and drop later ones from the file."""
-        if self.particles is not None:
-            self.particles.restore(remembered["particles"])
-        for row in remembered["rows"]:
-            if not self.quiet:
-                self._show(row)
-            self.rows.append(row)
-        with whole_file(self.path, "w") as file:
-            file.write(_csv(self.rows, header=True))
-
-    @property
-    def series(self) -> dict[str, Any]:
-        """The columns as arrays."""
-        names = self.rows[0] if self.rows else {}
-        return {name: np.array([row[name] for row in self.rows]) for name in names}
-
-    def _show(self, row: dict[str, float]) -> None:
-        from tqdm import tqdm
-
-        columns = [COLUMNS[name] for name in row]
-        cells = [format(value, c.form) for c, value in zip(columns, row.values(), strict=True)]
-        widths = [max(len(c.heading), len(format(-1.2e-100, c.form)), 9) for c in columns]
-        if not self.rows:
-            headings = [c.heading for c in columns]
-            tqdm.write("  ".join(h.rjust(w) for h, w in zip(headings, widths, strict=True)))
-        # Through tqdm, so that the rows do not run into the bar.
-        tqdm.write("  ".join(cell.rjust(w) for cell, w in zip(cells, widths, strict=True)))
-        sys.stdout.flush()
-
-
-def _csv(rows: Sequence[dict[str, float]], header: bool) -> str:
-    """Rows as lines of numbers with all their digits, below their names where asked."""
-    lines = [",".join(repr(float(value)) for value in row.values()) for row in rows]
-    if header and rows:
-        lines.insert(0, ",".join(rows[0]))
-    return "".join(f"{line}\n" for line in lines)
-
-
-def draw(setup: Setup, solution: Solution, table: Table, limit: LimitLaw | None, out: Path) -> None:
-    """Pictures of the saved states and of the table."""
-    count, title = len(solution.times), setup.case.title
-    chosen = np.linspace(0, count - 1, min(count, MOST_PICTURES)).round().astype(int)
-    if setup.mesh.ambient_dim == 2:
-        times = solution.times[chosen]
-        plotting.save_figure(
-            plotting.solution_figure(solution, times, title=title), out / "density.png"
-        )
-    else:
-        states = [solution.states[i] for i in chosen]
-        labels = [f"$t = {solution.times[i]:.4g}$" for i in chosen]
-        marks = _marks(setup, limit)
-        for name, figure in (("sphere", plotting.sphere_figure), ("map", plotting.map_figure)):
-            picture = figure(setup.mesh, states, labels, marks, title)
-            plotting.save_figure(picture, out / f"{name}.png")
-    series = table.series
-    times = series.pop("t")
-    named = {COLUMNS[name].title: values for name, values in series.items()}
-    plotting.save_figure(plotting.series_figure(times, named, title), out / "series.png")
-
-
-def _marks(setup: Setup, limit: LimitLaw | None) -> dict[str, Any]:
-    """The limit space E and the terminal space F, where they are and are not everything."""
-    if limit is None:
-        return {}
-    V = setup.field.V
-    with contextlib.suppress(ValueError):
-        F = limits.terminal_space(V) if np.allclose(V, V.T) else np.eye(len(V))
-        if F.shape == limit.E.shape and np.allclose(np.abs(F.T @ limit.E), np.eye(F.shape[1])):
-            return {"E = F": limit.E}
-        return {"E": limit.E, "F": F}
-    return {"E": limit.E}
+def draw(setup: Setup, series: dict[str, Array], limit: LimitLaw | None, out: Path) -> None:
+    """Pictures of what the files in `out` hold."""
+    solution = Solution.open(out / "result.nc")
+    particles = None if setup.particles is None else Solution.open(out / "particles.nc")
+    draw_run(solution, particles, setup.field, series, limit, setup.case.title, out)
 
 
 def _checked_setup(case: Case) -> Setup:

@@ -25,10 +25,12 @@ OUTPUTS = (
     RESTART,
     "case.toml",
     "result.nc",
+    "particles.nc",
     "table.csv",
     "density.png",
     "sphere.png",
     "map.png",
+    "comparison.png",
     "series.png",
 )
 """What a run may write; a folder that holds any of these is not written to unasked."""

@@ -1,4 +1,4 @@
-"""The command `sphere-attention`: run a case, look into a result.
+"""The command `sphere-attention`: run a case, look into a result, write it in other forms.
 
 The parser is built before numpy, numba, scipy or matplotlib are imported: `--help` is instant.
 """
@@ -56,6 +56,22 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--quiet", action="store_true", help="no progress and no table on the screen")
     info = commands.add_parser("info", help="say what a result file holds")
     info.add_argument("file", type=Path, metavar="FILE", help="a result (.nc)")
+    export = commands.add_parser(
+        "export", help="write a result for ParaView, as a web page, as an animation"
+    )
+    export.add_argument("file", type=Path, metavar="FILE", help="a result (.nc)")
+    export.add_argument(
+        "--vtk", type=Path, metavar="PATH", help=".pvd: all times, .vtu: the last one"
+    )
+    export.add_argument(
+        "--html", type=Path, metavar="PATH", help="one page with a sphere to turn, works offline"
+    )
+    export.add_argument(
+        "--animation", type=Path, metavar="PATH", help=".gif, or .mp4 where ffmpeg is installed"
+    )
+    export.add_argument(
+        "--fps", type=float, default=10.0, metavar="N", help="frames a second (default: 10)"
+    )
     return parser
 
 
@@ -65,6 +81,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if arguments.command == "info":
             return _info(arguments.file)
+        if arguments.command == "export":
+            return _export(arguments)
         return _run(arguments)
     except CaseError as refused:
         return _refuse(refused)
@@ -93,6 +111,19 @@ def _info(path: Path) -> int:
         print(describe(path))
     except (ValueError, OSError, ImportError) as unreadable:
         return _refuse(unreadable)
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from sphere_attention_scripts.export_result import export
+
+    try:
+        written = export(
+            arguments.file, arguments.vtk, arguments.html, arguments.animation, arguments.fps
+        )
+    except (ValueError, OSError, ImportError, RuntimeError) as failed:
+        return _refuse(failed)
+    print("wrote " + ", ".join(map(str, written)))
     return 0
 
 

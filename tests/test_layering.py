@@ -27,6 +27,10 @@ HEAVY = {
     "ot",
     "torch",
     "pandas",
+    "meshio",
+    "uxarray",
+    "vtk",
+    "PIL",
 }
 MODULES = {
     package: sorted(path for path in (ROOT / package).rglob("*.py")) for package in MAY_IMPORT

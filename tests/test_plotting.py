@@ -158,6 +158,22 @@ def test_streamlines_clusters_and_comparisons_stay_inside():
     _assert_nothing_clipped(figure)
 
 
+@pytest.mark.parametrize("n", [40, 500])
+def test_dots_on_the_circle_are_the_density_of_the_particles(n):
+    """Quantiles of 1 + cos(angle)/2: second order in the spacing, whatever the first angle."""
+    fine = np.linspace(-np.pi, np.pi, 20001)
+    rank = (fine + np.pi + 0.5 * np.sin(fine)) / (2 * np.pi)
+    angle = np.interp((np.arange(n) + 0.7) / n, rank, fine)
+    cloud = np.column_stack([np.cos(angle), np.sin(angle)])[::-1]
+    places, density = plotting._arcs(cloud, None)
+    assert 40 <= len(places) <= 2 * plotting.DOTS
+    np.testing.assert_allclose(density, (1 + 0.5 * np.cos(places)) / (2 * np.pi), atol=4e-3)
+    figure = plotting.circle_figure(circle(30), [np.ones(30)], ["a"], clouds=[cloud])
+    _assert_nothing_clipped(figure)
+    one = plotting._arcs(np.array([[1.0, 0.0]]), None)
+    np.testing.assert_allclose(one, [[0.0], [1 / (2 * np.pi)]], atol=1e-15)
+
+
 def _streamlines(projection, flow):
     """The pieces (m, 2, 2) of the streamlines that are drawn, each from its start to its end."""
     from matplotlib.figure import Figure
