@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from meshes import SphereMesh, icosphere
-from pde import Solution, plotting
+from pde import Equation, FiniteVolume, PrescribedVelocity, Simulation, Solution, plotting
+from pde.restart import write_restart
 from pde.storage import ResultWriter
+from pde.web import export_html
 
 Row = Sequence[object]
 
@@ -44,6 +46,7 @@ def output_figures(quick: bool) -> tuple[str, Sequence[str], list[Row]]:
         begin = time.perf_counter()
         Solution.open(path)
         rows.append(("opening", "s", time.perf_counter() - begin))
+        rows += restart_figures(mesh, states[-1], Path(folder) / "restart.npz")
         shown = icosphere(4 if quick else 64)
         states = concentrating_states(shown, 4)
         solution = Solution(np.arange(4.0), np.array(states), mesh=shown)
@@ -51,4 +54,28 @@ def output_figures(quick: bool) -> tuple[str, Sequence[str], list[Row]]:
         plotting.save_figure(plotting.solution_figure(solution), Path(folder) / "picture.png")
         picture = f"picture of 4 states, 12 panels, {shown.n_cells} cells"
         rows.append((picture, "s", time.perf_counter() - begin))
+        rows += page_figures(shown, 3 if quick else 50, Path(folder) / "page.html")
     return f"{saves} saves of {mesh.n_cells} cells", ("what", "unit", "measured"), rows
+
+
+def restart_figures(mesh: SphereMesh, state: np.ndarray, path: Path) -> list[Row]:
+    """A restart file; the right-hand side that goes into it is cheap here."""
+    rotation = PrescribedVelocity(lambda x, t: np.cross([0.0, 0.0, 1.0], x))
+    sim = Simulation(FiniteVolume(mesh, Equation(rotation), order=1), state)
+    write_restart(path, sim, {})
+    begin = time.perf_counter()
+    write_restart(path, sim, {})
+    return [
+        ("restart file, synced to disk", "s", time.perf_counter() - begin),
+        ("restart file", "MB", path.stat().st_size / 1e6),
+    ]
+
+
+def page_figures(mesh: SphereMesh, count: int, path: Path) -> list[Row]:
+    """A web page."""
+    states = np.array(concentrating_states(mesh, count))
+    solution = Solution(np.arange(float(count)), states, mesh=mesh)
+    begin = time.perf_counter()
+    export_html(solution, path)
+    what = f"web page of {count} states, {mesh.n_cells} cells"
+    return [(what, "s", time.perf_counter() - begin), (what, "MB", path.stat().st_size / 1e6)]
