@@ -22,7 +22,7 @@ from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
 from pde.nodes import Nodes
-from pde.reconstruction import ORDERS, Reconstruction
+from pde.reconstruction import ORDERS, Indices, Reconstruction
 from pde.system import Initial
 
 COURANT = 0.8
@@ -55,7 +55,7 @@ class FiniteVolumeStage:
         """The tendency, like the state (N,) or (N, k), limited for an Euler step `dt`."""
         system = self.system
         # Writeable like every other array of a state: kernels compile for one kind.
-        fields = np.require(self.state.reshape(system.mesh.n_cells, -1).T, requirements="CW")
+        fields = np.require(self.state.reshape(system.mesh.n_cells, -1).T, requirements=["C", "W"])
         tendency = system.transport.tendency(fields, self.fluxes, dt, system.limiter)
         return np.ascontiguousarray(tendency.T).reshape(self.state.shape)
 
@@ -143,7 +143,7 @@ class FiniteVolume:
         return Reconstruction(self.mesh, max(self.order, 2), of_points=True)
 
     @cached_property
-    def edge_sides(self) -> Array:
+    def edge_sides(self) -> Indices:
         """(E, 2) positions of each edge in `cell_edges`: its first and its second cell's."""
         mesh = self.mesh
         sides = np.empty((mesh.n_edges, 2), np.int32)

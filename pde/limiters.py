@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from meshes import SphereMesh
 from pde.arguments import Array
@@ -55,9 +56,7 @@ class Transport:
         kernels.outflow_rates(fluxes, self.exchange, *self._cells, self.mesh.areas, out)
         return out
 
-    def tendency(
-        self, rho: Array, fluxes: Array, dt: float | None, limiter: str | None
-    ) -> Array:
+    def tendency(self, rho: Array, fluxes: Array, dt: float | None, limiter: str | None) -> Array:
         """(k, N) tendency of the averages rho (k, N).
 
         fluxes : (E, n) integrated normal velocities at the edges' Gauss points
@@ -69,7 +68,7 @@ class Transport:
         return self._divergence(self._outflows(rho, fluxes, dt or 0.0, positive))
 
     @property
-    def _cells(self) -> tuple[Indices, Indices, Array]:
+    def _cells(self) -> tuple[Indices, Indices, NDArray[np.int8]]:
         mesh = self.mesh
         return mesh.cell_edge_offsets, mesh.cell_edges, mesh.cell_edge_signs
 

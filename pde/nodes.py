@@ -79,7 +79,5 @@ class Nodes:
     def masses(self, rho: Array) -> Array:
         """(N, q) masses >= 0 at the nodes, summing to rho * areas in each cell."""
         out = np.empty(self.weights.shape)
-        kernels.node_masses(
-            rho, self.reconstruction.stencils[0], self._rows, self.weights, out
-        )
+        kernels.node_masses(rho, self.reconstruction.stencils[0], self._rows, self.weights, out)
         return out

@@ -91,9 +91,7 @@ def test_pure_sink_costs_no_step():
     sink[0] = 1.0
     fv = FiniteVolume(mesh, Equation(PrescribedVelocity(lambda x, t: 0.0 * x)), order=1)
     assert fv.stage(0.0, sink).bound == np.inf
-    towards = PrescribedVelocity(
-        lambda x, t: (mesh.centers[0] - (x @ mesh.centers[0])[:, None] * x)
-    )
+    towards = PrescribedVelocity(lambda x, t: mesh.centers[0] - (x @ mesh.centers[0])[:, None] * x)
     stage = FiniteVolume(mesh, Equation(towards), order=1).stage(0.0, sink)
     rates = FiniteVolume(mesh, Equation(towards), order=1).transport.rates(stage.fluxes)
     assert rates[0] == 0.0 and rates.max() > 0.0
@@ -102,8 +100,14 @@ def test_pure_sink_costs_no_step():
 
 @pytest.mark.parametrize(
     ("order", "finest", "low", "high"),
-    [(1, 7e-2, 0.65, 1.1), (2, 1.2e-3, 1.65, 2.6), (3, 4e-4, 2.65, 3.6), (4, 1.2e-4, 3.4, 4.6)]
-    + [(6, 2.5e-5, 5.0, 6.6), (8, 1.2e-5, 5.0, 8.6)],
+    [
+        (1, 7e-2, 0.65, 1.1),
+        (2, 1.2e-3, 1.65, 2.6),
+        (3, 4e-4, 2.65, 3.6),
+        (4, 1.2e-4, 3.4, 4.6),
+        (6, 2.5e-5, 5.0, 6.6),
+        (8, 1.2e-5, 5.0, 8.6),
+    ],
 )
 def test_order_at_zero_temperature(order, finest, low, high):
     """Uniform data, A = diag(.9, .4, -.6), t = .8: the angular central Gaussian, exactly.

@@ -10,6 +10,8 @@ lambda is longitude, theta latitude, lambda' = lambda - 2 pi t/T, c(t) = cos(pi 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pde.arguments import Array
@@ -80,7 +82,7 @@ def solid_body(angle: float) -> StreamFunction:
 # --------------------------------------------------------------------------------- initial fields
 def gaussian_hills(x: Array) -> Array:
     """Sum of 0.95 exp(-5 |x - x_i|^2): smooth."""
-    return sum(0.95 * np.exp(-10.0 * (1.0 - x @ center)) for center in CENTERS)
+    return 0.95 * np.exp(-10.0 * (1.0 - x @ np.stack(CENTERS, axis=1))).sum(axis=1)
 
 
 def _distance(x: Array, center: Array) -> Array:
@@ -130,3 +132,82 @@ FIELDS = {
     "slotted cylinders": slotted_cylinders,
     "correlated bells": correlated_bells,
 }
+
+
+# ------------------------------------------------------------- diagnostics of tracer correlations
+def preserved_filaments(areas: Array, start: Array, middle: Array, thresholds: Array) -> Array:
+    """Percentage of the area where the tracer is >= each threshold that is left at T/2.
+
+    Non-divergent flow keeps 100 (Lauritzen et al., eq. 27); thresholds no cell reaches give nan.
+    """
+    before = np.array([areas @ (start >= level) for level in thresholds])
+    after = np.array([areas @ (middle >= level) for level in thresholds])
+    return np.divide(100.0 * after, before, out=np.full(len(before), np.nan), where=before > 0.0)
+
+
+def _distance_to_curve(
+    chi: Array, xi: Array, low: float, high: float, span: float, drop: float
+) -> Array:
+    """(N,) distances to the curve on [low, high], chi in units of span and xi of drop."""
+    grid = np.linspace(low, high, 46)
+
+    def squared(s: Array) -> Array:
+        return ((chi - s.T) / span).T ** 2 + ((xi - correlated(s).T) / drop).T ** 2
+
+    s = grid[np.argmin(squared(np.broadcast_to(grid, (len(chi), len(grid)))), axis=1)]
+    for _ in range(6):  # Newton's method for the foot point, from the nearest of the grid
+        off = xi - correlated(s)
+        slope = -(chi - s) / span**2 + 1.6 * s * off / drop**2
+        bend = 1.0 / span**2 + 1.6 * (off + 1.6 * s**2) / drop**2
+        s = np.clip(s - slope / np.maximum(bend, 0.1), low, high)
+    return np.sqrt(np.minimum(squared(s), squared(np.full(len(s), high))))
+
+
+def mixing(areas: Array, chi: Array, xi: Array) -> dict[str, float]:
+    """Mean distances of (chi, xi) from the curve xi = correlated(chi), by what they mean.
+
+    chi, xi : (N,) cosine bells and correlated bells at T/2
+    "real": inside the hull of the curve, as physical mixing does; "unmixing": outside of it but
+    within the initial ranges; "overshooting": beyond them (Lauritzen et al., eq. 28-30)
+    """
+    low, high = 0.1, 1.0
+    top, bottom = (float(correlated(np.array(end))) for end in (low, high))
+    span, drop = high - low, top - bottom
+    distance = _distance_to_curve(chi, xi, low, high, span, drop)
+    within = (chi >= low) & (chi <= high) & (xi >= bottom) & (xi <= top)
+    chord = top - drop * (chi - low) / span
+    hull = within & (xi <= correlated(chi)) & (xi >= chord)
+    shares = {"real": hull, "unmixing": within & ~hull, "overshooting": ~within}
+    return {name: float(areas @ (distance * mask) / areas.sum()) for name, mask in shares.items()}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What another scheme reaches in the non-divergent flow; nan where it isn't known."""
+
+    scheme: str
+    hills: tuple[float, float, float]
+    """l2 of the Gaussian hills at 2.16, 1.08, 0.54 degrees."""
+    bells: tuple[float, float, float]
+    resolution: float
+    """Minimal resolution in degrees."""
+    source: str
+
+
+_NAN = float("nan")
+OTHERS = (
+    Row("Skamarock-Gassmann, 3rd order, beta = 0.25", (0.169, 0.0340, 0.00445),
+        (0.312, 0.109, 0.0216), 0.65, "recomputed"),
+    Row("the same, monotone (Zalesak)", (0.150, 0.0366, _NAN),
+        (0.298, 0.0904, 0.0142), 0.74, "recomputed"),
+    Row("k-exact order 4, upwind, icosahedral", (0.123, 0.0243, _NAN),
+        (0.255, _NAN, _NAN), _NAN, "published code, recomputed"),
+    Row("FARSIGHT", (_NAN,) * 3, (_NAN,) * 3, 0.19, "published"),
+    Row("Miura-type on hexagons", (_NAN,) * 3, (_NAN,) * 3, 0.25, "published"),
+    Row("ICON-FFSL", (_NAN,) * 3, (_NAN,) * 3, 0.42, "published"),
+    Row("cubic fit on hexagons", (_NAN,) * 3, (_NAN,) * 3, 0.3, "published"),
+    Row("CSLAM (semi-Lagrangian, cubed sphere)", (_NAN,) * 3, (_NAN,) * 3, 1.5, "published"),
+)  # fmt: skip
+OTHERS_DEGREES = (2.16, 1.08, 0.54)
+THRESHOLD = 0.033
+"""The l2 error of the cosine bells that defines the minimal resolution."""

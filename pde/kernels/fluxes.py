@@ -195,8 +195,11 @@ def transport_factors(
             smallest = max(smallest - room, ranges[f, 0])
             gain *= dt / areas[i]
             loss *= dt / areas[i]
-            raise_by[f, i] = min(1.0, (largest - low[f, i]) / gain) if gain > 0.0 else 1.0
-            lower_by[f, i] = min(1.0, (low[f, i] - smallest) / loss) if loss > 0.0 else 1.0
+            # The margin keeps the rounding of later sums within the bounds.
+            up = (1.0 - 1e-13) * (largest - low[f, i])
+            down = (1.0 - 1e-13) * (low[f, i] - smallest)
+            raise_by[f, i] = min(1.0, up / gain) if gain > 0.0 else 1.0
+            lower_by[f, i] = min(1.0, down / loss) if loss > 0.0 else 1.0
 
 
 @kernel(parallel=True)

@@ -1,0 +1,263 @@
+"""The transport tests of Lauritzen et al. (2012) and Williamson et al. (1992), all orders.
+
+Non-divergent flow (Gaussian hills, cosine bells, slotted cylinders, correlated bells advance
+together), divergent flow (mixing ratios of the same fields over a density), solid-body rotation at
+three angles; l1, l2, linf, minimum, maximum after one period, filament and mixing diagnostics at
+half of it, and the minimal resolution: the mean distance of cells at which the cosine bells' l2
+falls to 0.033. Next to it, what other schemes reach.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from meshes import SphereMesh, icosphere
+from pde import Equation, FiniteVolume, Simulation
+from pde.arguments import Array
+from pde.field import Field
+from validation import bars, norms
+from validation import transport_cases as cases
+from validation.convergence import table
+
+NAMES = tuple(cases.FIELDS)
+SHORT = {"gaussian hills": "GH", "cosine bells": "CB", "slotted cylinders": "SC"}
+ANGLES = (0.0, np.pi / 4, np.pi / 2)
+LEVELS = np.linspace(0.1, 1.0, 10)
+LARGEST = {(4, "GH"): 0.115, (6, "GH"): 0.050, (6, "CB"): 0.16, (8, "GH"): 0.026, (8, "CB"): 0.11}
+"""Bars at 10,242 cells, non-divergent flow, default limiter."""
+LEAST_ORDER = {4: 2.7, 6: 4.2}
+"""Bars for the observed order of the Gaussian hills from 10,242 to 40,962 cells."""
+MONOTONE = {"GH": 0.150, "CB": 0.298}
+"""The monotone Skamarock-Gassmann row at 10,242 cells."""
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """One flow on one mesh with one scheme.
+
+    start, middle, end : (N, k) tracers at 0, T/2 and T; mass_change : largest relative change
+    """
+
+    frequency: int
+    order: int
+    limiter: str | None
+    mesh: SphereMesh
+    start: Array
+    middle: Array
+    end: Array
+    mass_change: float
+
+    @property
+    def degrees(self) -> float:
+        """Mean distance of cells in degrees."""
+        return float(np.degrees(self.mesh.spacing))
+
+    def errors(self, column: int) -> dict[str, float]:
+        """Relative l1, l2, linf of a tracer after one period."""
+        return norms.relative(self.mesh, self.end[:, column], self.start[:, column])
+
+
+def run(
+    flow: Field, fields: Sequence, frequency: int, order: int, limiter: str | None, ratios: bool
+) -> Result:
+    """Advance fields by one period; ratios: as mixing ratios over a density that starts as 1."""
+    mesh = icosphere(frequency)
+    tracers = np.stack([mesh.average(f) for f in fields], axis=1)
+    state = np.concatenate([np.ones((mesh.n_cells, 1)), tracers], axis=1) if ratios else tracers
+    simulation = Simulation(FiniteVolume(mesh, Equation(flow), order=order, limiter=limiter), state)
+    simulation.run(until=0.5 * cases.PERIOD, save_at=[])
+    middle = simulation.state.copy()
+    simulation.run(until=cases.PERIOD, save_at=[])
+    end = simulation.state
+    masses = mesh.areas @ state
+    change = float(np.max(np.abs(mesh.areas @ end - masses) / masses))
+    if ratios:
+        middle, end = middle[:, 1:] / middle[:, :1], end[:, 1:] / end[:, :1]
+    return Result(frequency, order, limiter, mesh, tracers, middle, end, change)
+
+
+def error_table(results: Sequence[Result], names: Sequence[str]) -> str:
+    """Norms and extrema after one period, a line for each scheme, mesh and tracer."""
+    header = ["order", "limiter", "cells", "degrees", "field", "l1", "l2", "linf", "min", "max"]
+    rows = []
+    for one in results:
+        for column, name in enumerate(names):
+            rows.append(
+                [str(one.order), str(one.limiter).lower(), str(one.mesh.n_cells)]
+                + [f"{one.degrees:.2f}", SHORT.get(name, name)]
+                + [f"{one.errors(column)[norm]:.3g}" for norm in ("l1", "l2", "linf")]
+                + [f"{one.end[:, column].min():.3g}", f"{one.end[:, column].max():.3g}"]
+            )
+    return table(header, rows)
+
+
+def diagnostics_table(results: Sequence[Result]) -> str:
+    """Filaments left at T/2 in percent, by threshold, and the three kinds of mixing."""
+    header = ["order", "limiter", "cells", *(f">={level:.1f}" for level in LEVELS)]
+    header += ["real", "unmixing", "overshooting"]
+    bells, partner = NAMES.index("cosine bells"), NAMES.index("correlated bells")
+    rows = []
+    for one in results:
+        areas, middle = one.mesh.areas, one.middle
+        left = cases.preserved_filaments(areas, one.start[:, bells], middle[:, bells], LEVELS)
+        mixed = cases.mixing(areas, middle[:, bells], middle[:, partner])
+        rows.append(
+            [str(one.order), str(one.limiter).lower(), str(one.mesh.n_cells)]
+            + [f"{percent:.0f}" for percent in left]
+            + [f"{value:.2e}" for value in mixed.values()]
+        )
+    return table(header, rows)
+
+
+def minimal_resolution(degrees: Sequence[float], l2: Sequence[float]) -> float:
+    """Where the l2 of the cosine bells crosses 0.033, between two meshes on log-log axes; or nan.
+
+    degrees : falling; l2 : errors there
+    """
+    for (coarse, above), (fine, below) in pairwise(zip(degrees, l2, strict=True)):
+        if above > cases.THRESHOLD >= below:
+            share = np.log(above / cases.THRESHOLD) / np.log(above / below)
+            return float(coarse * (fine / coarse) ** share)
+    return float("nan")
+
+
+def by_scheme(results: Sequence[Result]) -> dict[tuple[int, str | None], list[Result]]:
+    """Results grouped by order and limiter, coarse to fine."""
+    groups: dict[tuple[int, str | None], list[Result]] = {}
+    for one in sorted(results, key=lambda r: r.frequency):
+        groups.setdefault((one.order, one.limiter), []).append(one)
+    return groups
+
+
+def l2(result: Result, name: str) -> float:
+    """The l2 error of a named field in the non-divergent flow."""
+    return result.errors(NAMES.index(name))["l2"]
+
+
+def summary_table(results: Sequence[Result]) -> str:
+    """Ours and others' in the non-divergent flow: l2 by mesh, observed order, resolution."""
+    rows = []
+    for (order, limiter), group in by_scheme(results).items():
+        hills, bells = ([l2(r, name) for r in group] for name in NAMES[:2])
+        degrees = [r.degrees for r in group]
+        slope = np.diff(np.log(hills[-2:])) / np.diff(np.log(degrees[-2:]))
+        rows.append(
+            [f"order {order}, {limiter}", ", ".join(f"{d:.2f}" for d in degrees)]
+            + [" / ".join(f"{value:.3g}" for value in values) for values in (hills, bells)]
+            + [f"{slope[0]:.2f}" if len(slope) else "", f"{minimal_resolution(degrees, bells):.2f}"]
+            + ["this run"]
+        )
+    for other in cases.OTHERS:
+        rows.append(
+            [other.scheme, ", ".join(f"{d:.2f}" for d in cases.OTHERS_DEGREES)]
+            + [" / ".join(f"{v:.3g}" for v in values) for values in (other.hills, other.bells)]
+            + ["", f"{other.resolution:.2f}", other.source]
+        )
+    header = ["scheme", "degrees", "GH l2", "CB l2", "GH order", "minimal resolution", "source"]
+    return table(header, [[cell.replace("nan", "-") for cell in row] for row in rows])
+
+
+def promises(results: Sequence[Result]) -> list[bars.Bar]:
+    """The bars that apply to what was run in the non-divergent flow."""
+    found = [bars.at_most("relative change of mass", max(r.mass_change for r in results), 1e-13)]
+    for (order, limiter), group in by_scheme(results).items():
+        scheme = f"order {order}, {limiter}"
+        below = min(float(r.end.min()) for r in group)
+        if limiter == "positivity":
+            found.append(bars.at_least(f"{scheme}: minimum", below, 0.0))
+        if limiter == "monotone":
+            below = max(float((r.start.min(axis=0) - r.end.min(axis=0)).max()) for r in group)
+            above = max(float((r.end.max(axis=0) - r.start.max(axis=0)).max()) for r in group)
+            outside = f"{scheme}: beyond the initial range"
+            found.append(bars.at_most(outside, max(below, above, 0.0), 1e-12))
+        at = {r.frequency: r for r in group}
+        for name, short in list(SHORT.items())[:2]:
+            if 32 not in at:
+                continue
+            what = f"{scheme}: {short} l2 at 10242 cells"
+            if limiter == "positivity" and (order, short) in LARGEST:
+                found.append(bars.at_most(what, l2(at[32], name), LARGEST[order, short]))
+            if limiter == "monotone" and order >= 4:
+                found.append(bars.at_most(what, l2(at[32], name), MONOTONE[short]))
+        if limiter == "positivity" and order in LEAST_ORDER and {32, 64} <= set(at):
+            slope = np.log2(l2(at[32], NAMES[0]) / l2(at[64], NAMES[0]))
+            found.append(bars.at_least(f"{scheme}: GH order", slope, LEAST_ORDER[order]))
+    reached = [
+        minimal_resolution([r.degrees for r in group], [l2(r, NAMES[1]) for r in group])
+        for group in by_scheme(results).values()
+    ]
+    if not np.isnan(reached).all():
+        found.append(bars.at_least("best minimal resolution", float(np.nanmax(reached)), 1.5))
+    return found
+
+
+def picture(results: Sequence[Result], path: Path) -> Path:
+    """l2 of hills and bells against the distance of cells, ours and others'."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10.0, 4.5), layout="constrained")
+    for axes, name in zip(figure.subplots(1, 2), NAMES[:2], strict=True):
+        for (order, limiter), group in by_scheme(results).items():
+            style = {"positivity": "o-", "monotone": "s--", None: "x:"}[limiter]
+            degrees = [r.degrees for r in group]
+            axes.loglog(
+                degrees, [l2(r, name) for r in group], style, label=f"order {order}, {limiter}",
+                color=f"C{order}",
+            )  # fmt: skip
+        for other in cases.OTHERS[:2]:
+            values = other.hills if name == NAMES[0] else other.bells
+            axes.loglog(cases.OTHERS_DEGREES, values, "k.-", alpha=0.4, label=other.scheme)
+        axes.set(title=f"{name}, non-divergent flow", xlabel="degrees", ylabel="l2")
+        axes.grid(which="both", alpha=0.3)
+    axes.axhline(cases.THRESHOLD, color="k", lw=0.8)
+    axes.legend(fontsize="x-small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    return path
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the study; 0 where all bars are met."""
+    parser = bars.study_parser("transport_suite", __doc__, [6, 10], [24, 32, 36, 40, 48, 64])
+    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8], metavar="K")
+    parser.add_argument(
+        "--limiters", nargs="+", default=["positivity", "monotone"], metavar="L",
+        choices=["positivity", "monotone", "none"],
+    )  # fmt: skip
+    arguments = parser.parse_args(argv)
+    frequencies = bars.chosen_frequencies(arguments)
+    schemes = [
+        (frequency, order, None if limiter == "none" else limiter)
+        for order in arguments.orders
+        for limiter in arguments.limiters
+        for frequency in frequencies
+    ]
+    fields = list(cases.FIELDS.values())
+    deforming = [run(cases.non_divergent(), fields, *scheme, ratios=False) for scheme in schemes]
+    tables = ["Non-divergent flow\n" + summary_table(deforming)]
+    tables.append("Non-divergent flow, one period\n" + error_table(deforming, NAMES))
+    tables.append("Cosine bells at half the period\n" + diagnostics_table(deforming))
+    # The other flows on the coarser meshes only: they tell less, and cost the same.
+    coarse = [scheme for scheme in schemes if scheme[0] <= min(max(frequencies), 32)]
+    compressing = [run(cases.divergent(), fields[:3], *one, ratios=True) for one in coarse]
+    tables.append("Divergent flow, mixing ratios\n" + error_table(compressing, NAMES[:3]))
+    for angle in ANGLES:
+        turning = [
+            run(cases.solid_body(angle), [cases.williamson_bell], *one, ratios=False)
+            for one in coarse
+        ]
+        title = f"Solid body at {np.degrees(angle):.0f} degrees, Williamson's bell\n"
+        tables.append(title + error_table(turning, ["bell"]))
+    if arguments.out is not None:
+        picture(deforming, arguments.out / "transport_suite.png")
+    return bars.conclude(tables, promises(deforming), arguments.out, "transport_suite")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
