@@ -19,13 +19,14 @@ def test_exponents_of_exact_powers():
     case = replace(temperature.CASES[0], betas=(10.0, 100.0, 1000.0))
     eps = temperature.scale(np.array(case.betas))
     powers = np.repeat(eps[:, None] ** 1.5, 3, axis=1)
-    result = temperature.Result(case, 0.5 * powers[1, 0], powers, powers, powers, 0.0)
+    paired = np.repeat(powers[:, :1], len(temperature.TIMES), axis=1)
+    result = temperature.Result(case, 0.5 * powers[1, 0], paired, powers, powers, 0.0)
     assert result.exponent("particles") == pytest.approx(1.5)
     assert result.exponent("grid") == pytest.approx(1.5)  # from the two above the cell width
-    slow = temperature.Result(case, 0.0, powers, powers**0.5, powers**0.5, 1e-3)
+    slow = temperature.Result(case, 0.0, paired, powers**0.5, powers**0.5, 1e-3)
     assert [finding.agrees for finding in temperature.findings(slow)] == [False]
     assert [bar.met for bar in temperature.promised(slow)] == [False, False, False]
-    coarse = temperature.Result(case, 2.0, powers, powers, powers, 0.0)
+    coarse = temperature.Result(case, 2.0, paired, powers, powers, 0.0)
     assert temperature.findings(coarse) == []
 
 
