@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pde import Measure, Solution, limits, plotting
 from pde.arguments import Array
@@ -16,6 +17,10 @@ from sphere_attention_scripts.comparison import COLUMNS, LimitLaw
 
 MOST_PICTURES = 10
 """States in one picture; of more saved ones, as many are chosen evenly."""
+
+
+MOST_COMPARED = 5
+"""States beside particles: four panels each, so one row of them."""
 
 
 def draw_run(
@@ -28,8 +33,7 @@ def draw_run(
     out: Path,
 ) -> None:
     """Pictures of the saved states, of the particles beside them, and of the table's columns."""
-    count = len(solution.times)
-    chosen = np.linspace(0, count - 1, min(count, MOST_PICTURES)).round().astype(int)
+    chosen = _evenly(len(solution.times), MOST_PICTURES)
     mesh, states, times = solution.mesh, solution.states[chosen], solution.times[chosen]
     labels = [f"$t = {t:.4g}$" for t in times]
     clouds = None if particles is None else particles.states[chosen]
@@ -46,13 +50,19 @@ def draw_run(
         figures["sphere"] = plotting.sphere_figure(mesh, states, labels, marks, title, found=found)
         figures["map"] = plotting.map_figure(mesh, states, labels, marks, title, flows=flows)
         if clouds is not None:
+            few = _evenly(len(states), MOST_COMPARED)
             figures["comparison"] = plotting.comparison_figure(
-                mesh, states, clouds, labels, weights, marks, title
+                mesh, states[few], clouds[few], [labels[i] for i in few], weights, marks, title
             )
     named = {COLUMNS[name].title: values for name, values in series.items() if name != "t"}
     figures["series"] = plotting.series_figure(series["t"], named, title)
     for name, figure in figures.items():
         plotting.save_figure(figure, out / f"{name}.png")
+
+
+def _evenly(count: int, most: int) -> NDArray[np.intp]:
+    """At most so many of the numbers 0 ... count - 1, the first and the last among them."""
+    return np.linspace(0, count - 1, min(count, most)).round().astype(np.intp)
 
 
 def marks_of(field: Any, limit: LimitLaw | None) -> dict[str, Array]:
