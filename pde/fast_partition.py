@@ -25,10 +25,12 @@ tolerance tau,
   error eps for |<eta, delta>| <= R r (pde/expansion.py), such that either eps <= tau / 2, or
   eps e^b, summed over all those, is at most 3 tau / 8.
 
-So |Z~ - Z| <= tau Z at every target: log Z is right to tau (1 + tau). The mean is
-m = pull + grad_eta(e^{-<eta, pull>} Z) / ..., and the degree is such that also r eps' <= eps' bound
-holds for the derivative; with |c - m| <= 2 and |y - m| <= 2 each patch contributes at most three
-times its error in Z: the mean is right to 3 tau. Rounding comes on top, about 4e-16 |xi|.
+So the approximation Z~ satisfies |Z~ - Z| <= tau Z at every target, and log Z is right to
+tau (1 + tau). The mean is computed as the ratio of sum_S (c Z~_S + grad Z~_S) and Z~, where
+grad Z~_S stands for sum_j a_j e^{<eta, c>} delta_j P'(<eta, delta_j>) and the degree is such that
+r eps' obeys the same bounds as eps. Relative to the exact mean m a patch is off by at most
+|c - m| eps Z_S + r eps' Z_S <= 3 eps Z_S, a dropped one by |y - m| Z_S <= 2 Z_S: the mean is right
+to 3 tau (1 + tau). Rounding comes on top, about 4e-16 (20 + |xi|).
 
 Cost. A source patch matters to the targets within a few |beta B|^(-1/2) only, so both the number
 of patches per target and the number of moments per pair are bounded: O(N) for every beta. Pairs of
@@ -44,14 +46,14 @@ from pde.arguments import Array
 from pde.direct_partition import direct_sums
 from pde.expansion import monomials, polynomials
 from pde.kernels import fast, tree
-from pde.kernels.patches import SHORT_ERROR, WIDTH
+from pde.kernels.patches import BLOCK, SHORT_ERROR, WIDTH
 from pde.kernels.selection import GROUP
 
 RHO = 1.2  # radius of target patches times radius of source patches
 ASPECT = 2.0  # source patches this much larger, relative to the sphere, than target patches
 SOURCES = 8  # source patches hold multiples of this many points, where they can be split
 SPARSE = 8  # the same for targets, where patches of WIDTH would be too large
-PADDING = WIDTH  # sources beyond the last: vectors are loaded as a whole
+PADDING = BLOCK  # sources beyond the last: vectors are loaded as a whole
 LARGEST_XI = 1e4  # |xi| up to which this is used, and
 LARGEST_PATCH = 150.0  # radius of target patches, and |xi| times the radius of source patches,
 # up to which all exponents surely stay within the range of float64
@@ -101,7 +103,7 @@ def _patches(
     """Targets and sources grouped into patches, groups of source patches, and sorted sources."""
     m, n = len(xi), len(points)
     # WIDTH points in a square on a sphere of radius `spread` have 2 radius^2 as their area.
-    multiple = WIDTH if spread * np.sqrt(2.0 * np.pi * WIDTH / m) < 0.5 * LARGEST_PATCH else SPARSE
+    multiple = WIDTH if spread * np.sqrt(2.0 * np.pi * WIDTH / m) < 0.75 * LARGEST_PATCH else SPARSE
     source_radius = min(2.0, np.sqrt(RHO * ASPECT / max(spread, 1e-300)))
     x, y = _flat(xi, 3, 0), _flat(points, 4, PADDING)
     order, *x_arrays = _empty_patches(m, multiple)

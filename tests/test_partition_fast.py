@@ -173,7 +173,7 @@ def test_memory_stays_below_a_hundred_bytes_per_point():
     assert fast_log_partition(xi, x, weights, 1e-8) is not None
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak <= 100 * len(x) + 2_000_000
+    assert peak <= 100 * len(x) + 4_000_000  # two threads' workspaces do not grow with N
 
 
 @pytest.mark.parametrize("tolerance", [0.0, -1e-8, np.nan])

@@ -13,6 +13,7 @@ from numba import prange
 from pde.kernels.compile import kernel
 from pde.kernels.exponential import LOG2_E
 from pde.kernels.patches import (
+    BLOCK,
     WIDTH,
     accumulate,
     accumulate_direct,
@@ -92,9 +93,9 @@ def workspace(n_patches, n_groups, n_terms, n_flat):
         np.empty(n_groups),
         np.empty(GROUP),
         aligned(4 * WIDTH),
-        aligned(WIDTH),
-        aligned(3 * WIDTH),
-        aligned(n_flat * WIDTH),
+        aligned(BLOCK),
+        aligned(3 * BLOCK),
+        aligned(n_flat * BLOCK),
         aligned(8 * n_terms),
         np.empty(n_terms),
         aligned(3 * WIDTH),
@@ -135,7 +136,7 @@ def expand(count, sources, stride, xi2, lower2, patches, polynomials, monomials,
             continue
         n_terms = monomials.counts[degree]
         work.partial[: 8 * n_terms] = 0.0
-        for first in range(patches.begin[p], patches.begin[p + 1], WIDTH):
+        for first in range(patches.begin[p], patches.begin[p + 1], BLOCK):
             weigh_block(sources, stride, first, patches.begin[p + 1], xi2, lower2,
                         patches.centre[:, p], work.a, work.delta)  # fmt: skip
             add_moments(work.a, work.delta, degree, third, monomials.chain, work.base, work.partial)

@@ -1,12 +1,12 @@
 """What happens between one patch of targets and one patch of sources.
 
-Targets xi = xi_c + eta come WIDTH at a time, sources y = c + delta as well; both lie in the lanes
-of the vectors. Exponentials are powers of 2: exponents are multiplied by log2(e) beforehand
-(names ending in 2). Everything is relative to `pull`, a guess of the mean: with it e^{<eta, y>}
-stays near 1 where it matters, and what is summed for the mean is y - pull.
+Targets xi = xi_c + eta come WIDTH at a time, sources y = c + delta (for moments) BLOCK at a time;
+both lie in the lanes of the vectors. Exponentials are powers of 2: exponents are multiplied by
+log2(e) beforehand (names ending in 2). Everything is relative to `pull`, a guess of the mean: with
+it e^{<eta, y>} stays near 1 where it matters, and what is summed for the mean is y - pull.
 
-Flat arrays: eta, delta (3 WIDTH,): coordinate after coordinate; f, total (4 WIDTH,): Z and its
-gradient; power (p WIDTH,): the monomials e_alpha(eta), row after row; rows (4 p,): four
+Flat arrays: eta (3 WIDTH,), delta (3 BLOCK,): coordinate after coordinate; f, total (4 WIDTH,): Z
+and its gradient; power (p WIDTH,): the monomials e_alpha(eta), row after row; rows (4 p,): four
 coefficients per monomial; sources (4 stride,): coordinates and log2 of the masses.
 """
 
@@ -23,7 +23,8 @@ from pde.kernels.lanes import (
     sum_of,
 )
 
-WIDTH = 32
+WIDTH = 32  # targets handled together
+BLOCK = 64  # sources handled together for moments
 ROUND = 1.5 * 2.0**52 + 1023.0  # t + ROUND holds the nearest integer + 1023 in its last bits
 
 # 2^r on [-1/2, 1/2] at the 8 Chebyshev nodes: relative error 5.6e-11
@@ -89,48 +90,51 @@ def total_weight(sources, stride, first, last, xi2, lower2):
 
 @kernel
 def weigh_block(sources, stride, first, last, xi2, lower2, centre, a, delta):
-    """a_j = w_j e^{<xi_c, y_j> - lower} and delta_j = y_j - c for WIDTH sources from `first`."""
+    """a_j = w_j e^{<xi_c, y_j> - lower} and delta_j = y_j - c for BLOCK sources from `first`."""
     c0, c1, c2 = splat(centre[0]), splat(centre[1]), splat(centre[2])
-    for v in range(0, WIDTH, 8):
+    for v in range(0, BLOCK, 8):
         j = first + v
         store(a, v, weigh(sources, stride, j, last, xi2, lower2))
         store(delta, v, load(sources, j) - c0)
-        store(delta, WIDTH + v, load(sources, stride + j) - c1)
-        store(delta, 2 * WIDTH + v, load(sources, 2 * stride + j) - c2)
+        store(delta, BLOCK + v, load(sources, stride + j) - c1)
+        store(delta, 2 * BLOCK + v, load(sources, 2 * stride + j) - c2)
 
 
 @kernel
 def add_moments(a, delta, degree, third, chain, base, partial):
-    """partial_alpha += a_j delta_j^alpha for |alpha| <= degree, summed into eight lanes.
+    """partial_alpha += a_j delta_j^alpha for |alpha| <= degree, BLOCK sources into eight lanes.
 
     The products a delta_1^i delta_2^j are kept in `base`; from each of them the powers of delta_3
     are run through in registers (not for d = 2, where `third` is false).
     """
-    z0, z1 = load(delta, 2 * WIDTH), load(delta, 2 * WIDTH + 8)
-    z2, z3 = load(delta, 2 * WIDTH + 16), load(delta, 2 * WIDTH + 24)
+    z = 2 * BLOCK
+    z0, z1, z2, z3 = load(delta, z), load(delta, z + 8), load(delta, z + 16), load(delta, z + 24)
+    z += 32
+    z4, z5, z6, z7 = load(delta, z), load(delta, z + 8), load(delta, z + 16), load(delta, z + 24)
+    for v in range(0, BLOCK, 8):
+        store(base, v, load(a, v))
     r = 0
     for shell in range(degree + 1):
         for j in range(shell + 1):
-            if shell == 0:
-                b0, b1, b2, b3 = load(a, 0), load(a, 8), load(a, 16), load(a, 24)
-            else:
-                previous = (r - shell if j == 0 else r - shell - 1) * WIDTH
-                x = 0 if j == 0 else WIDTH
-                b0 = load(base, previous) * load(delta, x)
-                b1 = load(base, previous + 8) * load(delta, x + 8)
-                b2 = load(base, previous + 16) * load(delta, x + 16)
-                b3 = load(base, previous + 24) * load(delta, x + 24)
-            store(base, r * WIDTH, b0)
-            store(base, r * WIDTH + 8, b1)
-            store(base, r * WIDTH + 16, b2)
-            store(base, r * WIDTH + 24, b3)
+            row = r * BLOCK
+            if shell > 0:
+                previous = row - (shell if j == 0 else shell + 1) * BLOCK
+                x = 0 if j == 0 else BLOCK
+                for v in range(0, BLOCK, 8):
+                    store(base, row + v, load(base, previous + v) * load(delta, x + v))
+            b0, b1, b2 = load(base, row), load(base, row + 8), load(base, row + 16)
+            b3, b4, b5 = load(base, row + 24), load(base, row + 32), load(base, row + 40)
+            b6, b7 = load(base, row + 48), load(base, row + 56)
             p = 8 * chain[r, 0]
-            store(partial, p, load(partial, p) + ((b0 + b1) + (b2 + b3)))
+            total = ((b0 + b1) + (b2 + b3)) + ((b4 + b5) + (b6 + b7))
+            store(partial, p, load(partial, p) + total)
             if third:
                 for k in range(1, degree - shell + 1):
                     b0, b1, b2, b3 = b0 * z0, b1 * z1, b2 * z2, b3 * z3
+                    b4, b5, b6, b7 = b4 * z4, b5 * z5, b6 * z6, b7 * z7
                     p = 8 * chain[r, k]
-                    store(partial, p, load(partial, p) + ((b0 + b1) + (b2 + b3)))
+                    total = ((b0 + b1) + (b2 + b3)) + ((b4 + b5) + (b6 + b7))
+                    store(partial, p, load(partial, p) + total)
             r += 1
 
 

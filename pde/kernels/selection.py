@@ -8,7 +8,7 @@ Z_S / Z. See pde/fast_partition.py for how the bounds add up.
 import math
 
 from pde.kernels.compile import kernel
-from pde.kernels.patches import WIDTH, total_weight
+from pde.kernels.patches import BLOCK, WIDTH, total_weight
 
 GROUP = 32  # consecutive source patches that are dropped together
 DIRECT = -1
@@ -19,7 +19,7 @@ SINGLE = 1.0 / 32.0  # largest part of the tolerance that one dropped patch may 
 CROWD = 4.0  # a far patch gets this over the number of patches; the exact sum is watched
 
 # Processor cycles per pair or per moment and point, measured; only their ratios matter.
-CYCLES_DIRECT, CYCLES_CONTRACT, CYCLES_MOMENT, CYCLES_ROW = 1.5, 0.26, 0.17, 6.0
+CYCLES_DIRECT, CYCLES_CONTRACT, CYCLES_MOMENT, CYCLES_ROW = 1.5, 0.26, 0.15, 6.0
 
 
 @kernel(fastmath={"contract", "reassoc", "nnan", "nsz"})
@@ -118,7 +118,7 @@ def plan(
         direct = CYCLES_DIRECT * n_sources * halves
         if degree[i] != DIRECT:
             n_terms = terms[degree[i]]
-            vectors = (n_sources + WIDTH - 1) // WIDTH * WIDTH
+            vectors = (n_sources + BLOCK - 1) // BLOCK * BLOCK
             expanded = 2.2 * blocks + n_terms * (
                 CYCLES_ROW + CYCLES_CONTRACT * blocks + CYCLES_MOMENT * vectors
             )
