@@ -34,9 +34,10 @@ def draw_run(
 ) -> None:
     """Pictures of the saved states, of the particles beside them, and of the table's columns."""
     chosen = _evenly(len(solution.times), MOST_PICTURES)
-    mesh, states, times = solution.mesh, solution.states[chosen], solution.times[chosen]
+    mesh, times = solution.mesh, solution.times[chosen]
+    states = [solution.states[i] for i in chosen]
     labels = [f"$t = {t:.4g}$" for t in times]
-    clouds = None if particles is None else particles.states[chosen]
+    clouds = None if particles is None else [particles.states[i] for i in chosen]
     weights = None if particles is None else particles.weights
     figures: dict[str, Any] = {}
     assert mesh is not None
@@ -52,7 +53,13 @@ def draw_run(
         if clouds is not None:
             few = _evenly(len(states), MOST_COMPARED)
             figures["comparison"] = plotting.comparison_figure(
-                mesh, states[few], clouds[few], [labels[i] for i in few], weights, marks, title
+                mesh,
+                [states[i] for i in few],
+                [clouds[i] for i in few],
+                [labels[i] for i in few],
+                weights,
+                marks,
+                title,
             )
     named = {COLUMNS[name].title: values for name, values in series.items() if name != "t"}
     figures["series"] = plotting.series_figure(series["t"], named, title)
