@@ -37,8 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from meshes import circle, icosphere
-from pde import Measure, SelfAttention
+from pde import SelfAttention
 from pde.arguments import Array
 from pde.limits import Projection, assumption_2, distance_to_pair, distance_to_space, limit_space
 from validation import bars, convergence, exact, side_by_side, wasserstein
@@ -148,8 +147,7 @@ def zero_temperature(case: Case) -> tuple[Array, Array]:
     Pi is kept and is the nearest-point map, so the flow's own coupling is optimal. The law is taken
     on a fine mesh; the distance is resolved while many of its cells have not left E's complement.
     """
-    mesh = circle(8192) if len(case.v) == 2 else icosphere(48)
-    start = Measure.from_mesh(mesh, side_by_side.cells_of(case.law, mesh))
+    start = side_by_side.fine_measure(case.law, len(case.v))
     flow = exact.ZeroTemperature(case.V, case.B).flow
     values = np.array([distance_to_space(start.push(flow(t)), case.E) for t in case.times])
     return values, values**2 > 20.0 * start.weights.max()

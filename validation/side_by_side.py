@@ -27,6 +27,9 @@ from pde.limits import orthonormal_columns
 CELLS_PER_FREQUENCY = 24
 """Cells of the circle for each unit of the sphere's frequency: a circle is cheap."""
 
+FINE = {2: 8192, 3: 48}
+"""Cells of the circle, frequency of the sphere's mesh, for laws that are moved exactly."""
+
 PARTICLE_TOLERANCE = 1e-6
 """Largest error of a particle's step: far below a cell."""
 
@@ -81,6 +84,12 @@ def cells_of(law: Callable[[Array], Array], mesh: SphereMesh) -> Array:
     """(N,) cell averages of the law, scaled to total mass 1."""
     rho = mesh.average(law)
     return rho / (rho @ mesh.areas)
+
+
+def fine_measure(law: Callable[[Array], Array], d: int) -> Measure:
+    """The law on a mesh finer than any that a study solves on, for what is a map of points."""
+    mesh = circle(FINE[d]) if d == 2 else icosphere(FINE[d])
+    return Measure.from_mesh(mesh, cells_of(law, mesh))
 
 
 def run(
