@@ -167,8 +167,12 @@ class Reconstruction:
     @cached_property
     def edge_weights(self) -> Array:
         """(2E * n, S) rows for the n Gauss points of each local edge, in `cell_edges` order."""
+        return self.at_edges(self.choice.gauss_points)
+
+    def at_edges(self, gauss_points: int) -> Array:
+        """`edge_weights` for another number of Gauss points."""
         mesh = self.mesh
-        gauss = mesh.edge_quadrature(self.choice.gauss_points).points
+        gauss = mesh.edge_quadrature(gauss_points).points
         n = gauss.shape[1]
         targets = gauss[mesh.cell_edges].reshape(-1, mesh.ambient_dim)
         return self.weights(targets, (n * mesh.cell_edge_offsets).astype(np.int32))
