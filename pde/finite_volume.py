@@ -9,6 +9,7 @@ divergence.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from meshes import SphereMesh
 from pde.arguments import Array, one_of, real_array
 from pde.equation import Equation
+from pde.field import UndefinedQuantity
 from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
@@ -219,14 +221,20 @@ class FiniteVolume:
         return rho.copy()
 
     def diagnostics(self, t: float, state: Array) -> dict[str, float]:
-        """mass, minimum, maximum, and entropy int rho log(rho |S|) of the first density."""
+        """mass, entropy int rho log(rho |S|) and energy of the first density, minimum, maximum.
+
+        energy is there where the field defines one; it costs a sum over all pairs of nodes.
+        """
         areas = self.mesh.areas
         rho = state if state.ndim == 1 else state[:, 0]
         held = rho > 0
         logs = np.log(rho[held] * self.mesh.total_area)
-        return {
+        found = {
             "mass": float(areas @ rho),
             "minimum": float(state.min()),
             "maximum": float(state.max()),
             "entropy": float((areas[held] * rho[held]) @ logs),
         }
+        with contextlib.suppress(UndefinedQuantity):
+            found["energy"] = self.equation.field.energy(self.measure(state))
+        return found

@@ -322,6 +322,11 @@ def test_diagnostics():
     fv = FiniteVolume(mesh, Equation(non_divergent()), order=2)
     uniform = fv.diagnostics(0.0, fv.initial_state(initial.uniform()))
     assert abs(uniform["mass"] - 1.0) < 1e-14 and abs(uniform["entropy"]) < 1e-14
+    assert "energy" not in uniform
+    attention = SelfAttention(np.eye(3), np.eye(3), beta=2.0, normalized=False, tolerance=None)
+    energetic = FiniteVolume(mesh, Equation(attention), order=4)
+    found = energetic.diagnostics(0.0, energetic.initial_state(initial.uniform()))["energy"]
+    np.testing.assert_allclose(found, np.sinh(2.0) / 8.0, rtol=1e-5)  # sinh(beta) / (2 beta^2)
     concentrated = fv.diagnostics(0.0, dirac(mesh, 7))
     assert concentrated["minimum"] == 0.0
     np.testing.assert_allclose(concentrated["maximum"], 1.0 / mesh.areas[7])
