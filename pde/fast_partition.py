@@ -75,7 +75,7 @@ def fast_log_partition(
     low, high = xi.min(axis=0), xi.max(axis=0)
     spread = 0.5 * float(np.linalg.norm(high - low))
     size = spread + 0.5 * float(np.linalg.norm(high + low))
-    if size > LARGEST_XI or tolerance < 1e-15 * max(size, 20.0):
+    if size > LARGEST_XI or tolerance < 2e-16 * max(size, 100.0):
         return None
     targets, patches, groups, sources = _patches(xi, points, weights, spread, size)
     tables = polynomials(), monomials(dim)

@@ -28,7 +28,7 @@ def fast_figures(
     """
     rows: list[tuple[object, ...]] = []
     previous: dict[tuple[float, str], tuple[int, float]] = {}
-    for frequency in (6, 12) if quick else (64, 128, 256):
+    for frequency in (12, 20) if quick else (64, 128, 256):
         mesh = icosphere(frequency)
         for beta in (10.0, 100.0, 1000.0):
             for law in LAWS:

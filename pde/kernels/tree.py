@@ -26,22 +26,23 @@ def build(points, stride, index, largest_radius, multiple, on_sphere, begin, cen
     patches = 0
     low, high, middle = np.empty(3), np.empty(3), np.empty(3)
     waiting = np.empty((index.size // multiple + 2, 2), np.int64)
-    waiting[0] = 0, index.size
+    waiting[0, 0], waiting[0, 1] = 0, index.size
     count = 1
     while count > 0:
         count -= 1
-        first, last = waiting[count]
+        first, last = waiting[count, 0], waiting[count, 1]
         _bounds(points, stride, first, last, low, high)
         _middle(points, stride, first, low, high, on_sphere, middle)
         r = _radius(points, stride, first, last, middle)
         if r > largest_radius and last - first > multiple:
             cut = _split(points, stride, index, first, last, low, high, multiple)
-            waiting[count] = cut, last
-            waiting[count + 1] = first, cut
+            waiting[count, 0], waiting[count, 1] = cut, last
+            waiting[count + 1, 0], waiting[count + 1, 1] = first, cut
             count += 2
         else:
             begin[patches], radius[patches] = first, r
-            centre[patches] = middle
+            for k in range(3):
+                centre[patches, k] = middle[k]
             patches += 1
     begin[patches] = index.size
     return patches
@@ -84,7 +85,10 @@ def _radius(points, stride, first, last, middle):
 @kernel
 def _split(points, stride, index, first, last, low, high, multiple):
     """Halve the widest side, then move the cut to the nearest multiple; returns the cut."""
-    axis = np.argmax(high - low)
+    axis = 0
+    for k in range(1, 3):
+        if high[k] - low[k] > high[axis] - low[axis]:
+            axis = k
     x = points[axis * stride : axis * stride + index.size]
     value = 0.5 * (low[axis] + high[axis])
     i, j = first, last - 1
@@ -180,12 +184,16 @@ def group(centre, radius, log_mass, size, group_centre, group_radius, group_log_
     """Caps and masses of runs of `size` consecutive source patches."""
     for g in range(group_radius.size):
         first, last = g * size, min(g * size + size, radius.size)
-        total = np.zeros(3)
-        for p in range(first, last):
-            total += centre[p]
-        length = math.sqrt(total[0] ** 2 + total[1] ** 2 + total[2] ** 2)
-        group_centre[g] = total / length if length > 1e-3 else centre[first]
-        reach, peak, mass = 0.0, log_mass[first], 0.0
+        peak, length = log_mass[first], 0.0
+        for k in range(3):
+            group_centre[g, k] = 0.0
+            for p in range(first, last):
+                group_centre[g, k] += centre[p, k]
+            length += group_centre[g, k] ** 2
+        length = math.sqrt(length)
+        for k in range(3):
+            group_centre[g, k] = group_centre[g, k] / length if length > 1e-3 else centre[first, k]
+        reach, mass = 0.0, 0.0
         for p in range(first, last):
             square = 0.0
             for k in range(3):
