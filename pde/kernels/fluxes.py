@@ -119,9 +119,10 @@ def outflows(
                 out[f, edge, 0 if sign > 0 else 1] = leaving
                 total += leaving
             # The margin keeps the rounding of later sums from reaching below zero.
-            held = (1.0 - 1e-14) * rho[f, i] * areas[i]
-            if positive and dt * total > held:
-                factor = max(held, 0.0) / (dt * total)
+            # Below the normal numbers nothing has that margin, and such a density stays put.
+            held = (1.0 - 1e-14) * rho[f, i] * areas[i] if rho[f, i] > 1e-290 else 0.0
+            if positive and (held <= 0.0 or dt * total > held):
+                factor = held / (dt * total) if held > 0.0 else 0.0
                 for m in range(start, end):
                     out[f, cell_edges[m], 0 if cell_edge_signs[m] > 0 else 1] *= factor
 
