@@ -1,0 +1,247 @@
+"""V = I and B = Q^T K positive definite: collapse to E, clusters on E, slow merging.
+
+Claim (Alcalde, Bungert, Riedl, Roith, arXiv:2605.10931; Rigollet, arXiv:2512.01868): for V = I
+three time scales part at large beta. First the mass collapses to E, the top eigenspace of B, here
+a plane; then it forms clusters on the circle of E; then clusters merge, in times exponential in
+beta: all of the sphere is an eigenspace of V, so nothing but the other clusters moves a cluster.
+
+Rates. Collapse: with eigenvalues b on E and b' across, deviations fall like e^{-(1 - b'/b) t} and
+mass leaves the complement of E at the rate (b - b')/b', so c = 1 - b'/b for b' <= b. Merging: two
+equal clusters (or particles) at the angle phi on E see each other with the weight
+1 / (1 + e^{beta b (1 - cos phi)}), so
+
+    dphi/dt = -2 sin(phi) / (1 + e^{beta b (1 - cos phi)}),
+
+and the time from phi to a small angle is about e^{beta b (1 - cos phi)}: its logarithm grows with
+beta with the slope b (1 - cos phi).
+
+Where the collapse ends: means of clusters are neutral for V = I (rate v - lam = 0), so a cluster
+stays at the distance from E at which it became narrower than 1 / sqrt(beta). W2 to E therefore
+stops at a temperature error, and does not fall to 0.
+
+On cells there is no third phase: edges lie h/2 off a cell's centre, where a cluster attracts with
+the speed h/2, so a cluster within a cell stays unless others pull by more than that. The number of
+clusters on the cells must stop falling; the study shows when.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, initial
+from pde.arguments import Array
+from pde.limits import distance_to_space, dominant_eigenspace
+from validation import bars, convergence, side_by_side
+
+EIGENVALUES = (1.0, 1.0, 0.3)
+BINS = 36
+OCCUPIED = 0.1
+"""A tenth of the uniform share makes a bin of the circle occupied."""
+MERGING_BETAS = (2.0, 4.0, 6.0, 8.0)
+APART, TOGETHER = 2.0 * np.pi / 3.0, 0.1
+"""Angles at which two particles start and count as merged."""
+LAW = initial.random_band_limited(seed=5, degree=2, amplitude=0.3)
+
+
+def arcs(mu: Measure, E: Array) -> int:
+    """Number of clusters of mu on the circle of the plane E: runs of occupied bins of the angle.
+
+    0 where all bins are occupied: there are no clusters (yet).
+
+    >>> arcs(Measure([[1.0, 0.0], [0.0, 1.0], [-0.28, 0.96]]), np.eye(2))
+    3
+    """
+    inside = mu.points @ E
+    angles = np.arctan2(inside[:, 1], inside[:, 0])
+    shares, _ = np.histogram(angles, bins=BINS, range=(-np.pi, np.pi), weights=mu.weights)
+    occupied = shares > OCCUPIED * mu.total / BINS
+    if occupied.all():
+        return 0
+    return int(np.count_nonzero(occupied & ~np.roll(occupied, 1)))
+
+
+def merging_time(beta: float, b: float = 1.0, start: float = APART, end: float = TOGETHER) -> float:
+    """int_end^start (1 + e^{beta b (1 - cos phi)}) / (2 sin phi) dphi, start < pi."""
+    from scipy.integrate import quad
+
+    def inverse_speed(phi: float) -> float:
+        return (1.0 + np.exp(beta * b * (1.0 - np.cos(phi)))) / (2.0 * np.sin(phi))
+
+    return float(quad(inverse_speed, end, start, epsrel=1e-10)[0])
+
+
+def pair_angle(beta: float, time: float) -> float:
+    """Angle of two particles on the circle after `time`, from APART."""
+    half = 0.5 * APART
+    points = np.array([[np.cos(half), np.sin(half)], [np.cos(half), -np.sin(half)]])
+    system = ParticleSystem(Equation(SelfAttention(np.eye(2), np.eye(2), beta)))
+    simulation = Simulation(system, points)
+    simulation.run(until=time, save_at=[])
+    x, y = simulation.state
+    return float(2.0 * np.arcsin(0.5 * np.linalg.norm(x - y)))
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """Over time, by "grid" and "particles": distance to E and number of clusters, (K,)."""
+
+    beta: float
+    width: float
+    times: Array
+    distance: dict[str, Array]
+    clusters: dict[str, Array]
+
+    @property
+    def expected_rate(self) -> float:
+        """1 - b'/b."""
+        return 1.0 - min(EIGENVALUES) / max(EIGENVALUES)
+
+    def rate(self, which: str) -> float:
+        """Of the collapse, from t = 1 until it has come to twice its floor."""
+        t, values = self.times, self.distance[which]
+        until = t[np.argmax(values < 2.0 * values.min())]
+        return side_by_side.rate(t, values, (t >= 1.0) & (t <= until))
+
+    def collapsed(self, which: str) -> float:
+        """When W2 to the laws on E has fallen to twice its floor."""
+        values = self.distance[which]
+        return side_by_side.crossing(self.times, -values, -2.0 * float(values.min()))
+
+    def clustered(self, which: str) -> float:
+        """When there are most clusters."""
+        return float(self.times[np.argmax(self.clusters[which])])
+
+    def phases(self, which: str) -> list[tuple[int, float]]:
+        """(number of clusters, how long) from the largest number on."""
+        begin = int(np.argmax(self.clusters[which]))
+        counts, t = self.clusters[which][begin:], self.times[begin:]
+        changes = np.flatnonzero(np.diff(counts)) + 1
+        starts, ends = [0, *changes], [*changes, len(t) - 1]
+        return [(int(counts[i]), float(t[j] - t[i])) for i, j in zip(starts, ends, strict=True)]
+
+
+def measure(beta: float, frequency: int, until: float) -> Result:
+    """Solve with times in geometric progression: the phases part on a logarithmic scale."""
+    B = side_by_side.symmetric(EIGENVALUES)
+    E = dominant_eigenspace(B)
+    times = np.concatenate([[0.0], np.geomspace(0.25, until, 64)])
+    field = SelfAttention(np.eye(3), B, beta)
+    both = side_by_side.run(field, LAW, side_by_side.mesh_of(3, frequency), times)
+    return Result(
+        beta,
+        both.width,
+        times,
+        both.of_both(lambda mu: distance_to_space(mu, E)),
+        both.of_both(lambda mu: float(arcs(mu, E))),
+    )
+
+
+def table(result: Result) -> str:
+    """Distance to E and number of clusters over time."""
+    header = ["t", "W2 to E, cells", "particles", "clusters, cells", "particles"]
+    rows = [
+        [
+            f"{t:.2f}",
+            *(f"{result.distance[which][i]:.4f}" for which in result.distance),
+            *(f"{result.clusters[which][i]:.0f}" for which in result.clusters),
+        ]
+        for i, t in enumerate(result.times)
+        if i % 6 == 0 or i == len(result.times) - 1
+    ]
+    title = (
+        f"V = I, B = diag{EIGENVALUES} on its axes, beta = {result.beta:g}, h = {result.width:.3f}"
+    )
+    return f"{title}\n{convergence.table(header, rows)}"
+
+
+def merging_table(rows: Sequence[tuple[float, float, float]]) -> str:
+    """Merging times of two particles and the angle left at the time of the formula."""
+    cells = [[f"{beta:g}", f"{time:.5g}", f"{angle:.5f}"] for beta, time, angle in rows]
+    title = f"two particles from the angle {APART:.3f} to {TOGETHER:g} on E"
+    return f"{title}\n{convergence.table(['beta', 'time, formula', 'angle then'], cells)}"
+
+
+def findings(result: Result) -> list[side_by_side.Finding]:
+    """The rate of the collapse, the order of the phases, the slowing down of the merging."""
+    found = []
+    for which in ("grid", "particles"):
+        name, c = f"beta = {result.beta:g}, {which}", result.expected_rate
+        rate = result.rate(which)
+        text = f"{name}: collapse to E with rate {rate:.2f}, 1 - b'/b = {c:.2f}"
+        found.append(side_by_side.Finding(text, abs(rate - c) < 0.3 * c))
+        first, second = result.collapsed(which), result.clustered(which)
+        text = f"{name}: collapsed at t = {first:.1f}, in clusters at t = {second:.1f}"
+        found.append(side_by_side.Finding(text, first < second))
+        phases = result.phases(which)
+        words = ", ".join(f"{n} for {length:.0f}" for n, length in phases)
+        numbers, lengths = zip(*phases, strict=True)
+        merging = len(numbers) > 1 and list(numbers) == sorted(numbers, reverse=True)
+        text = f"{name}: clusters merge, the last stage is the longest ({words} units of time)"
+        found.append(side_by_side.Finding(text, merging and lengths[-1] == max(lengths)))
+    return found
+
+
+def promised(
+    results: Sequence[Result], rows: Sequence[tuple[float, float, float]]
+) -> list[bars.Bar]:
+    """The merging law of two particles; cells and particles alike while the mass collapses."""
+    # Errors of a step, 1e-8, add up over the slow time; the angle falls at the rate 1 at the end.
+    worst = max(abs(angle / TOGETHER - 1.0) for _, _, angle in rows)
+    found = [bars.at_most("two particles: angle at the formula's time, error", worst, 1e-2)]
+    for result in results:
+        early = result.times <= 2.0
+        apart = np.abs(result.distance["grid"] - result.distance["particles"])[early].max()
+        what = f"beta = {result.beta:g}: W2 to E, cells to particles in cell widths, t <= 2"
+        found.append(bars.at_most(what, apart / result.width, 0.5))
+    return found
+
+
+def merging_finding(rows: Sequence[tuple[float, float, float]]) -> side_by_side.Finding:
+    """The logarithm of the merging time grows with beta, by the slope b (1 - cos phi)."""
+    betas, times = np.array(rows)[-2:, 0], np.array(rows)[-2:, 1]
+    slope, expected = side_by_side.slope(betas, np.log(times)), 1.0 - np.cos(APART)
+    text = f"merging takes e^(s beta), s = {slope:.2f}, b (1 - cos phi) = {expected:.2f}"
+    return side_by_side.Finding(text, abs(slope - expected) < 0.2 * expected)
+
+
+def panels(results: Sequence[Result]) -> list[side_by_side.Panel]:
+    """Distance to E and number of clusters over the logarithm of time."""
+    distance, clusters = {}, {}
+    for i, result in enumerate(results):
+        for which, form in (("grid", "-"), ("particles", "o")):
+            label = f"beta = {result.beta:g}, {which}"
+            distance[label] = (result.times[1:], result.distance[which][1:], form, i)
+            clusters[label] = (result.times[1:], result.clusters[which][1:], form, i)
+    log = {"xscale": "log"}
+    return [
+        side_by_side.Panel(
+            "collapse", "t", "W2 to the laws on E", distance, log | {"yscale": "log"}
+        ),
+        side_by_side.Panel("clusters on E (0: none yet)", "t", "number", clusters, log),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the study; 0 where what is proven holds."""
+    parser = bars.study_parser("three_phases", __doc__, [10], [20])
+    parser.add_argument("--betas", type=float, nargs="+", default=(5.0, 10.0, 20.0), metavar="BETA")
+    parser.add_argument("--until", type=float, default=200.0, metavar="T")
+    arguments = parser.parse_args(argv)
+    frequency = bars.chosen_frequencies(arguments)[-1]
+    results = [measure(beta, frequency, arguments.until) for beta in arguments.betas]
+    times = [(beta, merging_time(beta)) for beta in MERGING_BETAS]
+    rows = [(beta, time, pair_angle(beta, time)) for beta, time in times]
+    shown = [finding for result in results for finding in findings(result)]
+    shown.append(merging_finding(rows))
+    if arguments.out is not None:
+        side_by_side.draw(panels(results), arguments.out / "three_phases.png")
+    tables = [*map(table, results), merging_table(rows), "\n".join(map(str, shown))]
+    return bars.conclude(tables, promised(results, rows), arguments.out, "three_phases")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
