@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from validation import concentration, exact
+from validation import concentration, exact, side_by_side
 
 CIRCLE = {case.name: case for case in concentration.CASES if len(case.v) == 2}
 
@@ -39,6 +39,7 @@ def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
         replace(concentration.CASES[-1], betas=(3.0,), until=4.0),
     ]
     monkeypatch.setattr(concentration, "CASES", cases)
+    monkeypatch.setattr(side_by_side, "FINE", {2: 4096, 3: 24})
     assert concentration.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "sphere, dim E = 2" in printed and "time of the minimum" in printed

@@ -38,6 +38,7 @@ def test_the_angle_of_the_mean_is_continuous():
 def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(non_symmetric, "CASES", non_symmetric.CASES[1:])
     monkeypatch.setattr(non_symmetric, "BETA", 10.0)
+    monkeypatch.setattr(side_by_side, "FINE", {2: 4096, 3: 24})
     assert non_symmetric.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "turns of the mean in T" in printed and "Jordan block: W2" in printed

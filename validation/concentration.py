@@ -36,6 +36,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pde import SelfAttention
 from pde.arguments import Array
@@ -141,7 +142,7 @@ def distances(case: Case, both: side_by_side.SideBySide) -> dict[str, Array]:
     }
 
 
-def zero_temperature(case: Case) -> tuple[Array, Array]:
+def zero_temperature(case: Case) -> tuple[Array, NDArray[np.bool_]]:
     """(K,) W2 to the limit of the exact zero-temperature flow; (K,) bool: where it is resolved.
 
     Pi is kept and is the nearest-point map, so the flow's own coupling is optimal. The law is taken
@@ -161,7 +162,7 @@ class Result:
     width: float
     curves: dict[float, dict[str, Array]]
     cold: Array
-    resolved: Array
+    resolved: NDArray[np.bool_]
 
     def minima(self, which: str) -> Array:
         """(n, 2) time and value of the closest approach, by beta."""
@@ -280,14 +281,15 @@ def promised(result: Result) -> list[bars.Bar]:
 
 def panel(result: Result) -> side_by_side.Panel:
     """W2 over time: cells as lines, particles as dots, the zero-temperature flow dashed."""
-    t, curves = result.case.times, {}
+    curves: dict[str, side_by_side.Curve] = {}
+    t = result.case.times
     for i, (beta, values) in enumerate(result.curves.items()):
         curves[f"beta = {beta:g}"] = (t, values["grid"], "-", i)
         curves[f"_particles {beta:g}"] = (t, values["particles"], "o", i)
     cold = np.where(result.resolved, result.cold, np.nan)
     curves["zero temperature"] = (t, cold, "--", 7)
     return side_by_side.Panel(
-        result.case.name, "t", r"$W_2(\rho^\beta_t, \Pi_\#\rho_0)$", curves, {"yscale": "log"}
+        result.case.name, "t", "W2 to the limit; dots: particles", curves, {"yscale": "log"}
     )
 
 

@@ -228,7 +228,7 @@ def panels(results: Sequence[Result]) -> list[side_by_side.Panel]:
     """Energies over time, one panel for each case."""
     found = []
     for case in {result.case.name: result.case for result in results}.values():
-        curves = {}
+        curves: dict[str, side_by_side.Curve] = {}
         for k, result in enumerate(r for r in results if r.case is case):
             curves[f"{result.kind}, cells"] = (TIMES, result.energies["grid"], "-", k)
             curves[f"{result.kind}, particles"] = (TIMES, result.energies["particles"], ".", k)

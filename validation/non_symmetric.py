@@ -28,7 +28,7 @@ after a whole and half a period, the turning of the mean.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -75,9 +75,8 @@ class Case:
     def times(self) -> Array:
         """(K,) sixteenths of a period for a complex pair, else quarters of a unit."""
         if self.kind == "complex":
-            return np.arange(int(np.ceil(16.0 * (SETTLED / self.period + 1.5))) + 1) * (
-                self.period / 16.0
-            )
+            last = int(np.ceil(16.0 * (SETTLED / self.period + 1.5)))
+            return np.linspace(0.0, last * self.period / 16.0, last + 1)
         return np.arange(0.0, 8.1, 0.25)
 
 
@@ -135,12 +134,17 @@ def distance(mu: Measure, nu: Measure) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; `limit` says which bound or expected value stands beside it."""
+    """A line of the table: what was measured and what is expected."""
 
     what: str
     grid: float
     particles: float
     expected: str
+
+    @classmethod
+    def of(cls, what: str, values: Mapping[str, float], expected: str) -> Row:
+        """Of values by "grid" and "particles"."""
+        return cls(what, values["grid"], values["particles"], expected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +155,7 @@ class Result:
     rows: list[Row]
     findings: list[side_by_side.Finding]
     bars: list[bars.Bar]
-    curves: dict[str, tuple[Any, Any, str, int]]
+    curves: dict[str, side_by_side.Curve]
 
 
 def complex_pair(case: Case, both: side_by_side.SideBySide) -> Result:
@@ -175,10 +179,10 @@ def complex_pair(case: Case, both: side_by_side.SideBySide) -> Result:
         text = f"{case.name}, {which}: the mean turns {turn[which]:.3f} times in a period, 1"
         found.append(side_by_side.Finding(text, abs(turn[which] - 1.0) < 0.1))
     rows = [
-        Row(f"W2 to (Q_t)_# rho0 at t = {t[i]:.2f}", *moving.values(), "0 + temperature error"),
-        Row("W2(rho_t, rho_{t+T})", *whole.values(), "0 + temperature error"),
-        Row("W2(rho_t, rho_{t+T/2})", *half.values(), "not small"),
-        Row("turns of the mean in T", *turn.values(), "1"),
+        Row.of(f"W2 to (Q_t)_# rho0 at t = {t[i]:.2f}", moving, "0 + temperature error"),
+        Row.of("W2(rho_t, rho_{t+T})", whole, "0 + temperature error"),
+        Row.of("W2(rho_t, rho_{t+T/2})", half, "not small"),
+        Row.of("turns of the mean in T", turn, "1"),
     ]
     fine = side_by_side.fine_measure(law, 3)
     pairing = np.array(
@@ -220,8 +224,8 @@ def real_pair(case: Case, both: side_by_side.SideBySide) -> Result:
         curves[f"{which}, to (Q_t)_#"] = (both.times, mine, "-", colour)
         curves[f"{which}, to Pi_#"] = (both.times, other, ":", colour)
     rows = [
-        Row("least W2 to (Q_t)_# rho0", *to_oblique.values(), "0 + temperature error"),
-        Row("least W2 to Pi_# rho0", *to_orthogonal.values(), "not small"),
+        Row.of("least W2 to (Q_t)_# rho0", to_oblique, "0 + temperature error"),
+        Row.of("least W2 to Pi_# rho0", to_orthogonal, "not small"),
         Row("mass at +r", oblique, orthogonal, "of <l, x> > 0; of <r, x> > 0"),
     ]
     share = [float(start.push(flow(case.V, 20.0)).integrate(lambda x: x @ r > 0.0))]
@@ -247,9 +251,7 @@ def jordan(case: Case, both: side_by_side.SideBySide) -> Result:
     flow_then = float(
         distance_to_pair(start.push(flow(case.V, float(both.times[-1]))), R[:, 0], mass)
     )
-    rows = [
-        Row(f"W2 at t = {both.times[-1]:g}", *last.values(), f"zero temperature {flow_then:.3f}")
-    ]
+    rows = [Row.of(f"W2 at t = {both.times[-1]:g}", last, f"zero temperature {flow_then:.3f}")]
     text = f"{case.name}: W2 of the zero-temperature flow ~ t^-p, p = {power:.2f}, 1/2 to 1"
     found = [side_by_side.Finding(text, 0.45 < power < 1.05)]
     return Result(case, rows, found, [], curves)

@@ -10,7 +10,7 @@ one measure and neither carries sampling noise. A study makes two kinds of state
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ FINE = {2: 8192, 3: 48}
 PARTICLE_TOLERANCE = 1e-6
 """Largest error of a particle's step: far below a cell."""
 
-AXES = {
+AXES: dict[int, Array] = {
     2: np.array([[0.8, -0.6], [0.6, 0.8]]),
     3: np.linalg.qr(np.array([[0.3, 0.5, -0.8], [0.9, -0.1, 0.4], [0.2, 0.7, 0.6]]))[0],
 }
@@ -200,17 +200,21 @@ def coupling_cost(mu: Measure, nu: Measure) -> float:
     return float(np.sqrt(mu.weights @ np.square(mu.points - nu.points).sum(axis=1)))
 
 
+Curve = tuple[Any, Any, str, int]
+"""x, y, matplotlib format, colour number; labels that begin with _ stay out of the legend."""
+
+
 @dataclass(frozen=True, eq=False)
 class Panel:
     """One pair of axes of a picture.
 
-    curves : label -> (x, y, matplotlib format, colour number)
+    curves : label -> curve
     """
 
     title: str
     xlabel: str
     ylabel: str
-    curves: dict[str, tuple[Any, Any, str, int]]
+    curves: Mapping[str, Curve]
     scale: dict[str, Any] = field(default_factory=dict)
 
 

@@ -273,27 +273,27 @@ def panels(
     found = []
     for case, by_beta in results.items():
         shown = by_beta.get(SHOWN_BETA, by_beta[max(by_beta)])
-        curves = {}
+        curves: dict[str, side_by_side.Curve] = {}
         for k in range(3):
             curves[f"e{k + 1}"] = (shown.times, shown.grid[:, k], "-", k)
             curves[f"_e{k + 1}"] = (shown.times, shown.particles[:, k], ".", k)
-        found.append(side_by_side.Panel(case.name, "t", "share", curves))
+        found.append(side_by_side.Panel(case.name, "t", "share; dots: particles", curves))
     moving = {case: by_beta for case, by_beta in results.items() if case.first != case.last}
-    curves = {
+    times_of: dict[str, side_by_side.Curve] = {
         f"{case.name}, {which}": (list(by_beta), times, "o-", 2 * i + j)
         for i, (case, by_beta) in enumerate(moving.items())
         for j, (which, times) in enumerate(transitions(case, by_beta).items())
     }
-    found.append(side_by_side.Panel("transition", "beta", "t", curves, {"xscale": "log"}))
+    found.append(side_by_side.Panel("transition", "beta", "t", times_of, {"xscale": "log"}))
     for b in sorted({p.b for p in points if p.pair}):
         here = [p for p in points if p.pair and p.b == b]
         stable = [p for p in here if p.measured < 0.0]
         unstable = [p for p in here if p.measured >= 0.0]
-        curves = {
+        places: dict[str, side_by_side.Curve] = {
             "stays": ([p.lam for p in stable], [p.v for p in stable], "o", 2),
             "leaves": ([p.lam for p in unstable], [p.v for p in unstable], "x", 3),
         }
-        found.append(side_by_side.Panel(f"equal pair, b = {b:g}", "lam", "v", curves))
+        found.append(side_by_side.Panel(f"equal pair, b = {b:g}", "lam", "v", places))
     return found
 
 
