@@ -41,6 +41,8 @@ EIGENVALUES = (1.0, 1.0, 0.3)
 BINS = 36
 OCCUPIED = 0.1
 """A tenth of the uniform share makes a bin of the circle occupied."""
+COLLAPSED = 0.15
+"""Share of W2 to E at the start at which the collapse is over, above its floor."""
 MERGING_BETAS = (2.0, 4.0, 6.0, 8.0)
 APART, TOGETHER = 2.0 * np.pi / 3.0, 0.1
 """Angles at which two particles start and count as merged."""
@@ -53,7 +55,7 @@ def arcs(mu: Measure, E: Array) -> int:
     0 where all bins are occupied: there are no clusters (yet).
 
     >>> arcs(Measure([[1.0, 0.0], [0.0, 1.0], [-0.28, 0.96]]), np.eye(2))
-    3
+    2
     """
     inside = mu.points @ E
     angles = np.arctan2(inside[:, 1], inside[:, 0])
@@ -101,15 +103,14 @@ class Result:
         return 1.0 - min(EIGENVALUES) / max(EIGENVALUES)
 
     def rate(self, which: str) -> float:
-        """Of the collapse, from t = 1 until it has come to twice its floor."""
+        """Of the collapse, from t = 0.5 on."""
         t, values = self.times, self.distance[which]
-        until = t[np.argmax(values < 2.0 * values.min())]
-        return side_by_side.rate(t, values, (t >= 1.0) & (t <= until))
+        return side_by_side.rate(t, values, (t >= 0.5) & (values > COLLAPSED * values[0]))
 
     def collapsed(self, which: str) -> float:
-        """When W2 to the laws on E has fallen to twice its floor."""
+        """When W2 to the laws on E has fallen to its share COLLAPSED."""
         values = self.distance[which]
-        return side_by_side.crossing(self.times, -values, -2.0 * float(values.min()))
+        return side_by_side.crossing(self.times, -values, -COLLAPSED * float(values[0]))
 
     def clustered(self, which: str) -> float:
         """When there are most clusters."""
