@@ -2,9 +2,10 @@
 
     d_t rho + div(rho v[rho]) = LaplaceBeltrami(D rho)
 
+>>> import numpy as np
 >>> from meshes import icosphere
 >>> from pde import Equation, FiniteVolume, SelfAttention, Simulation, initial
->>> field = SelfAttention(V=[[2, 0, 0], [0, 1, 0], [0, 0, 0.5]], B=[[1, 0, 0], [0, 4, 0], [0, 0, 1]], beta=50)
+>>> field = SelfAttention(V=np.diag([2, 1, 0.5]), B=np.diag([1, 4, 1]), beta=50)
 >>> system = FiniteVolume(icosphere(8), Equation(field))
 >>> solution = Simulation(system, initial.uniform()).run(until=0.1)
 >>> solution.times

@@ -3,9 +3,9 @@
     L[mu](xi) = log Z(xi),  Z(xi) = int e^{<xi, y>} dmu(y),
     grad L[mu](xi) = int y e^{<xi, y>} dmu(y) / Z(xi),  Hess L[mu](xi) = the covariance.
 
-The softmax mean of self-attention is grad L[rho](beta B^T x) ([A], transformer continuity
-equation), its unnormalised version e^L grad L, the interaction energy int e^L drho, and the
-entropic c-transform of chordal W2 is L once more.
+The softmax mean of self-attention is grad L[rho](beta B^T x) (Rigollet, arXiv:2512.01868; Alcalde,
+Bungert, Riedl and Roith, arXiv:2605.10931), its unnormalised version e^L grad L, the interaction
+energy int e^L drho, and the entropic c-transform of chordal W2 is L once more.
 """
 
 from __future__ import annotations
