@@ -2,9 +2,9 @@
 
     A_i d rho_i/dt = - sum_e int_e rho u.n ds  (+ two-point diffusion),
 
-with rho on an edge taken from the upwind cell's polynomial (`reconstruction`), u the field's
-velocity, and the integral by Gauss points. A right-hand side is: measure, velocity, fluxes,
-divergence.
+with rho on an edge taken from the polynomials of its two cells (`reconstruction`), the upwind one
+most or alone, u the field's velocity, and the integral by Gauss points. A right-hand side is:
+measure, velocity, fluxes, divergence.
 """
 
 from __future__ import annotations

