@@ -5,8 +5,8 @@ On each cell i the average-preserving polynomial p_i of degree k = order - 1 min
     sum_j (<p_i>_j - rho_j)^2 / d_ij^(2 q)        over the cells j of the stencil,
 
 with <.>_j the average over cell j (exact moments, by quadrature) and d_ij the distance of the
-cells' centroids, q the order's `decay`. It lives in the cell's tangent plane: two variables on the sphere, one on the
-circle. A polynomial of degree k is reproduced, so values are of order k + 1.
+cells' centroids, q the order's `decay`. It lives in the cell's tangent plane: two variables on
+the sphere, one on the circle. A polynomial of degree k is reproduced: values are of order k + 1.
 
 A value at a point is rho_i + sum_j w_j (rho_j - rho_i): a constant comes out exactly, and one row
 of weights for each point is all that a time step reads.
