@@ -37,6 +37,13 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--reference-frequency", type=int, metavar="F")
     parser.add_argument("--norm", choices=("l1", "l2", "linf"), default="l1")
     parser.add_argument(
+        "--finer-steps",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="divide the default steps by X, to see the errors in space alone (default 1)",
+    )
+    parser.add_argument(
         "--budget", action="store_true", help="split the error into its parts instead"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
@@ -102,7 +109,11 @@ def _study(problem: Problem, arguments: argparse.Namespace) -> tuple[str, dict[s
             for n in frequencies
         ]
         return "\n\n".join([head, *parts]), {}
-    studies = observed_orders(problem, arguments.orders, frequencies, reference, arguments.norm)
+    if not arguments.finer_steps >= 1.0:
+        raise ValueError(f"--finer-steps must be >= 1, got {arguments.finer_steps}")
+    studies = observed_orders(
+        problem, arguments.orders, frequencies, reference, arguments.norm, arguments.finer_steps
+    )
     return "\n\n".join([head, *(f"{name}\n{one}" for name, one in studies.items())]), studies
 
 
