@@ -18,6 +18,7 @@ from sphere_attention_scripts.case_file import CaseError, case_tables
 from sphere_attention_scripts.case_setup import Setup, set_up
 from sphere_attention_scripts.case_tree import Case
 from sphere_attention_scripts.comparison import LimitLaw, limit_law
+from sphere_attention_scripts.interruption import INTERRUPTED, StopOnInterrupt
 from sphere_attention_scripts.run_callbacks import Companion, Table
 from sphere_attention_scripts.run_folder import (
     OUTPUTS,
@@ -77,6 +78,7 @@ def _run(
         callbacks.append(Companion(saves, particles=setup.particles, save=beside))
     schedule = Either(saves, EverySeconds(CHECKPOINT_SECONDS))
     callbacks += [table, Checkpoint(schedule, out / RESTART, about)]
+    callbacks.append(StopOnInterrupt())
     if not quiet:
         callbacks.append(Progress())
     if point is not None:
@@ -84,6 +86,8 @@ def _run(
     begin = time.perf_counter()
     try:
         setup.grid.run(case.time.until, [], callbacks, None if point is None else point.path)
+        if setup.grid.stopped == INTERRUPTED:
+            raise KeyboardInterrupt
         say(_summary(setup.grid, time.perf_counter() - begin))
         draw(setup, table.series, limit, out)
     except RestartError as refused:
