@@ -3,7 +3,10 @@
 Positivity (`positivity`): values at edges are cut at zero, and the outflow of a cell is scaled to
 what it holds where an Euler step of length dt would take more. Cutting brings a value closer to
 any density >= 0, and neither acts on smooth positive data, so no order is lost; and nothing is
-done about maxima, which grow legitimately where mass concentrates.
+done about maxima, which grow legitimately where mass concentrates. The share of the downwind side
+in an edge value (orders 3 and up) fades where the two sides disagree: there it would cost more
+than it brings (W2 to the exact solution at late times, order 4: 0.73 widths without fading, 0.58
+with it, `python -m validation.late_times`; Gaussian hills lose 4% at 10,242 cells).
 
 Monotonicity (`monotone`): flux-corrected transport, Zalesak, J. Comput. Phys. 31 (1979). The
 high-order flux is the upwind flux plus a correction, and of each correction the share is taken

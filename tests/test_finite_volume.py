@@ -377,5 +377,6 @@ def test_one_signature_per_kernel():
                     fv.stage(0.0, fv.initial_state(given)).rhs(1e-3)
     for module in (flux_kernels, node_kernels):
         for name, kernel in vars(module).items():
-            if hasattr(kernel, "signatures") and kernel.signatures:
-                assert len(kernel.signatures) == 1, name
+            # those called from Python: the others are compiled into their callers
+            if hasattr(kernel, "signatures") and kernel.targetoptions.get("parallel"):
+                assert len(kernel.signatures) <= 1, name

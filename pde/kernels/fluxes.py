@@ -18,6 +18,9 @@ CHUNKS = 64
 REASSOCIATE = {"reassoc", "contract"}
 """Sums may be reordered, once and for all when compiled: they vectorise, and stay reproducible."""
 
+UNRESOLVED = 0.1
+"""Relative correction of an edge value from which on it is not trusted, see `blend`."""
+
 
 @kernel(fastmath=REASSOCIATE)
 def dot(row, values):
@@ -76,14 +79,16 @@ def side_values(
 def blend(upwind, downwind, share, positive):
     """The value carried through an edge: upwind, moved towards downwind by `share`.
 
-    positive : the value is cut at zero, and moved by no more than half of itself: by far more
-        than in smooth data, and never enough to carry what is not there.
+    positive : the value is cut at zero, and moved the less the more the two sides disagree. Where
+        they agree to UNRESOLVED times the value nothing changes, to the square of that; where the
+        mesh does not resolve the density (mass running into single cells, fronts) upwind alone is
+        left, which alone damps oscillations from cell to cell.
     """
-    if positive:
-        upwind = max(upwind, 0.0)
     correction = share * (downwind - upwind)
     if positive:
-        correction = min(max(correction, -0.5 * upwind), 0.5 * upwind)
+        if upwind <= 0.0:
+            return 0.0
+        correction /= 1.0 + (correction / upwind / UNRESOLVED) ** 2
     return upwind + correction
 
 
