@@ -37,7 +37,8 @@ class Nodes:
         full = mesh.quadrature(k)
         if mesh.ambient_dim == 2:  # Gauss points of arcs are as few as can be
             shape = (mesh.n_cells, -1)
-            return full.points.reshape(*shape, 2), full.weights.reshape(shape)
+            # Copies are writeable, like the nodes below: kernels compile for one kind of array.
+            return full.points.reshape(*shape, 2).copy(), full.weights.reshape(shape).copy()
         size = self.reconstruction.n_monomials + 1
         points, weights = np.empty((mesh.n_cells, size, 3)), np.empty((mesh.n_cells, size))
         kernels.compressed(
