@@ -2,6 +2,7 @@
 
     python scripts/benchmark.py kernel     direct sums, against torch and KeOps where installed
     python scripts/benchmark.py fast       the fast kernel against direct sums, by size and beta
+    python scripts/benchmark.py step       a right-hand side, part by part
     python scripts/benchmark.py output     results on disk and pictures: size and time
 
 `--quick` runs tiny sizes, `--out DIR` stores the table. Everything is compared within one run and
@@ -12,29 +13,17 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pde import Measure, log_partition
 from sphere_attention_scripts.benchmark_fast import fast_figures
 from sphere_attention_scripts.benchmark_output import output_figures
+from sphere_attention_scripts.benchmark_step import best_time, step_figures
 
 Row = Sequence[object]
-
-
-def best_time(call: Callable[[], Any], repetitions: int = 3) -> float:
-    """Shortest duration of a call in seconds, after one call that compiles and fills caches."""
-    call()
-    durations = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        call()
-        durations.append(time.perf_counter() - start)
-    return min(durations)
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
@@ -113,12 +102,17 @@ def fast(quick: bool) -> str:
     return table(*fast_figures(quick))
 
 
+def step(quick: bool) -> str:
+    """Parts of a right-hand side against reading its operator once."""
+    return table(*step_figures(quick))
+
+
 def output(quick: bool) -> str:
     """Size and time of results on disk and of pictures."""
     return table(*output_figures(quick))
 
 
-BENCHMARKS = {"kernel": kernel, "fast": fast, "output": output}
+BENCHMARKS = {"kernel": kernel, "fast": fast, "step": step, "output": output}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,6 +16,7 @@ TINY = [
         ["case.toml", "result.nc", "table.csv", "sphere.png", "map.png", "series.png"],
     ),
     ("benchmark", "kernel --quick --out {out}", ["benchmark-kernel.txt"]),
+    ("benchmark", "step --quick --out {out}", ["benchmark-step.txt"]),
     ("benchmark", "output --quick --out {out}", ["benchmark-output.txt"]),
     (
         "convergence",

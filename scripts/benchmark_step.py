@@ -1,0 +1,70 @@
+"""What a right-hand side costs, part by part, against reading its operator and state once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from meshes import icosphere
+from pde import Equation, FiniteVolume, SelfAttention, ZeroTemperatureAttention, initial
+from pde.field import Field
+
+Row = Sequence[object]
+V, B = np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 4.0, 1.0])
+FIELDS: dict[str, Field] = {
+    "zero temperature": ZeroTemperatureAttention(V, B),
+    "attention, beta = 50": SelfAttention(V, B, beta=50.0),
+}
+
+
+def step_figures(quick: bool) -> tuple[str, Sequence[str], list[Row]]:
+    """Title, header and rows of the table."""
+    mesh = icosphere(4 if quick else 128)
+    law = initial.random_band_limited(seed=1)
+    rows: list[Row] = []
+    for order in (1, 2, 4) if quick else (1, 2, 4, 6):
+        for name, field in FIELDS.items():
+            system = FiniteVolume(mesh, Equation(field), order=order)
+            rows.append((order, name, *parts(system, system.initial_state(law))))
+    header = ("order", "field", "measure", "velocity", "fluxes", "reading", "fluxes/reading")
+    return f"seconds of a right-hand side, {mesh.n_cells} cells", header, rows
+
+
+def parts(system: FiniteVolume, rho: np.ndarray) -> tuple[float, float, float, float, float]:
+    """Seconds of the measure, of the velocity at the edges with it, of fluxes and divergence, of
+    reading operator and state once, and the ratio of the last two."""
+    stage = system.stage(0.0, rho)
+    dt = stage.stable_step
+    measure = best_time(lambda: system.measure(rho)) if system.equation.field.is_nonlocal else 0.0
+    velocity = best_time(lambda: system.stage(0.0, rho)) - measure
+    fluxes = best_time(lambda: stage.rhs(dt))
+    operator = [
+        system.reconstruction.edge_weights,
+        system.reconstruction.stencils[0],
+        stage.fluxes,
+        rho,
+    ]
+    reading = best_time(lambda: read(operator))
+    return measure, velocity, fluxes, reading, fluxes / reading
+
+
+def read(arrays: Sequence[np.ndarray], threads: int = 2) -> None:
+    """Read arrays once from memory, on several threads."""
+    pieces = [piece for array in arrays for piece in np.array_split(array.reshape(-1), 8 * threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(np.max, [piece for piece in pieces if len(piece)]))
+
+
+def best_time(call: Callable[[], Any], repetitions: int = 3) -> float:
+    """Seconds of the fastest of some calls, after one that compiles and fills caches."""
+    call()
+    durations = []
+    for _ in range(repetitions):
+        begin = time.perf_counter()
+        call()
+        durations.append(time.perf_counter() - begin)
+    return min(durations)
