@@ -42,7 +42,7 @@ def parts(system: FiniteVolume, rho: np.ndarray) -> tuple[float, float, float, f
     measure = best_time(lambda: system.measure(rho)) if system.equation.field.is_nonlocal else 0.0
     velocity = best_time(lambda: system.stage(0.0, rho)) - measure
     fluxes = best_time(lambda: stage.rhs(dt))
-    operator = [
+    operator: list[np.ndarray] = [
         system.reconstruction.edge_weights,
         system.reconstruction.stencils[0],
         stage.fluxes,
