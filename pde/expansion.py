@@ -27,7 +27,6 @@ from pde.arguments import Array
 
 MAX_DEGREE = 18
 RADII = 2.0 ** (np.arange(-48, 9) / 4)  # values of rho with a polynomial: 2^-12 to 4
-MAX_RADIUS = float(RADII[-1])
 SLOPE_WEIGHT = 0.1  # of the error of P' against that of P in the fit
 
 

@@ -22,18 +22,15 @@ from pde import Measure, log_partition
 from sphere_attention_scripts.benchmark_fast import fast_figures
 from sphere_attention_scripts.benchmark_output import output_figures
 from sphere_attention_scripts.benchmark_step import best_time, step_figures
+from validation import convergence
 
 Row = Sequence[object]
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
     """Right-aligned columns under a title; floats with four digits."""
-    cells = [list(header)] + [
-        [f"{c:.4g}" if isinstance(c, float) else str(c) for c in r] for r in rows
-    ]
-    widths = [max(len(row[k]) for row in cells) for k in range(len(header))]
-    lines = ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
-    return "\n".join([title, *lines])
+    cells = [[f"{c:.4g}" if isinstance(c, float) else str(c) for c in row] for row in rows]
+    return f"{title}\n{convergence.table(header, cells)}"
 
 
 def random_problem(n_targets: int, n_sources: int, beta: float) -> tuple[np.ndarray, Measure]:

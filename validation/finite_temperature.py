@@ -21,9 +21,10 @@ from numpy.polynomial.legendre import leggauss
 from scipy.special import eval_legendre
 
 from meshes import SphereMesh, circle, icosphere
-from pde import Equation, FiniteVolume, SelfAttention, Simulation, initial
+from pde import Equation, FiniteVolume, SelfAttention, initial
 from pde.arguments import Array
 from pde.reconstruction import Reconstruction
+from pde.simulation import run_to
 from validation import bars, convergence, exact, norms
 from validation.transfer import evaluate
 
@@ -63,9 +64,7 @@ def solve(mesh: SphereMesh, field: SelfAttention, order: int, law: Any, until: f
     system = FiniteVolume(mesh, Equation(field), order=order)
     stepper = "ssprk54" if order > 1 else None
     tolerance = STEP_TOLERANCE if order > 1 else None
-    simulation = Simulation(system, law, stepper=stepper, tolerance=tolerance)
-    simulation.run(until=until, save_at=[])
-    return simulation.state
+    return run_to(system, law, until, stepper=stepper, tolerance=tolerance)
 
 
 def against_averages(field: SelfAttention, start: Any, end: Any, until: float) -> Any:
@@ -85,13 +84,20 @@ def infinite_temperature(V: Array, w0: Sequence[float], until: float) -> Any:
     return against_averages(field, solution.density(0.0), solution.density(until), until)
 
 
-def axisymmetric(beta: float, normalized: bool, until: float) -> Any:
-    """V and B with a common axis."""
+def axisymmetric_solution(
+    beta: float, normalized: bool = True
+) -> tuple[SelfAttention, exact.AxisymmetricAttention]:
+    """A field with a common axis of V and B, and its solution from one smooth bump."""
     v, b, kappa = (0.8, 1.3), (1.5, 1.0), 1.0
     profile = lambda u: kappa * np.exp(kappa * u) / np.sinh(kappa)  # noqa: E731
-    solution = exact.AxisymmetricAttention(v, b, beta, profile, normalized)
     V, B = np.diag([v[0], v[0], v[1]]), np.diag([b[0], b[0], b[1]])
-    field = SelfAttention(V, B, beta, normalized)
+    solution = exact.AxisymmetricAttention(v, b, beta, profile, normalized)
+    return SelfAttention(V, B, beta, normalized), solution
+
+
+def axisymmetric(beta: float, normalized: bool, until: float) -> Any:
+    """V and B with a common axis."""
+    field, solution = axisymmetric_solution(beta, normalized)
     return against_averages(field, solution.initial, solution.density(until), until)
 
 

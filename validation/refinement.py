@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from meshes import SphereMesh
-from pde import Equation, FiniteVolume, Measure, SelfAttention, Simulation
+from pde import Equation, FiniteVolume, Measure, SelfAttention
 from pde.arguments import Array
 from pde.reconstruction import Reconstruction
+from pde.simulation import run_to
 from validation import norms
 from validation.convergence import Study, study, table
 from validation.transfer import transfer
@@ -72,9 +74,7 @@ def solve(
 
 def _run(problem: Problem, system: FiniteVolume, finer_steps: float = 1.0) -> Final:
     system.courant = system.courant / finer_steps
-    simulation = Simulation(system, problem.law)
-    simulation.run(until=problem.until, save_at=[])
-    return Final(system.mesh, simulation.state, system.order)
+    return Final(system.mesh, run_to(system, problem.law, problem.until), system.order)
 
 
 def observed_orders(
@@ -160,9 +160,11 @@ def _with_direct_sums(equation: Equation) -> Equation:
 class _WithFineNodes(FiniteVolume):
     """Finite volumes whose density enters the kernel by quadrature of degree 6."""
 
+    @cached_property
+    def _fine(self) -> tuple[Array, Array, Any]:
+        return _fine_nodes(self.mesh, self.order)
+
     def measure(self, state: Array) -> Measure:
-        if not hasattr(self, "_fine"):
-            self._fine = _fine_nodes(self.mesh, self.order)
         points, weights, operator = self._fine
         rho = state if state.ndim == 1 else state[:, 0]
         return Measure(points, np.maximum(weights * (operator @ rho), 0.0))

@@ -32,9 +32,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, initial
+from pde import Equation, Measure, ParticleSystem, SelfAttention, initial
 from pde.arguments import Array
 from pde.limits import distance_to_space, dominant_eigenspace
+from pde.simulation import run_to
 from validation import bars, convergence, side_by_side
 
 EIGENVALUES = (1.0, 1.0, 0.3)
@@ -81,9 +82,7 @@ def pair_angle(beta: float, time: float) -> float:
     half = 0.5 * APART
     points = np.array([[np.cos(half), np.sin(half)], [np.cos(half), -np.sin(half)]])
     system = ParticleSystem(Equation(SelfAttention(np.eye(2), np.eye(2), beta)))
-    simulation = Simulation(system, points)
-    simulation.run(until=time, save_at=[])
-    x, y = simulation.state
+    x, y = run_to(system, points, time)
     return float(2.0 * np.arcsin(0.5 * np.linalg.norm(x - y)))
 
 

@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from meshes import SphereMesh, icosphere
-from pde import Equation, FiniteVolume, Measure, SelfAttention, Simulation, ZeroTemperatureAttention
+from pde import Equation, FiniteVolume, Measure, Simulation, ZeroTemperatureAttention
 from pde.arguments import Array
-from validation import bars, convergence, exact, late_times, norms, wasserstein
+from validation import bars, convergence, late_times, norms, wasserstein
+from validation.finite_temperature import axisymmetric_solution
 
 LATE = late_times.TIMES.index(8.0)
 
@@ -51,12 +52,9 @@ class Problem:
 
 def smooth() -> Problem:
     """Axisymmetric softmax attention."""
-    kappa, until = 1.0, 0.4
-    solution = exact.AxisymmetricAttention(
-        (0.8, 1.3), (1.5, 1.0), 2.0, lambda u: kappa * np.exp(kappa * u) / np.sinh(kappa)
-    )
+    until = 0.4
+    field, solution = axisymmetric_solution(beta=2.0)
     end = solution.density(until)
-    field = SelfAttention(np.diag([0.8, 0.8, 1.3]), np.diag([1.5, 1.5, 1.0]), beta=2.0)
 
     def error(mesh: SphereMesh, rho: Array) -> float:
         return norms.relative(mesh, rho, mesh.average(end))["l1"]
