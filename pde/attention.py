@@ -97,9 +97,14 @@ class SelfAttention(Field):
         Raises ValueError where USA's exponentials leave the range of floating-point numbers.
         """
         x, mu = self._at(x, mu)
+        return tangent_projection(x, self.output(x, mu))
+
+    def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m, d) V m (SA) or V e^L m (USA) at the (m, d) points x; errors as for the velocity."""
+        x, mu = self._at(x, mu)
         log_z, m = self._partition(x, mu)
         output = m @ self.V.T
-        return tangent_projection(x, output if self.normalized else _exp(log_z)[:, None] * output)
+        return output if self.normalized else _exp(log_z)[:, None] * output
 
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m,) surface divergence at x, by direct sums."""
@@ -193,7 +198,12 @@ class ZeroTemperatureAttention(Field):
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) velocities at the (m, d) points x."""
         x = unit_points("x", x, self.dim)
-        return tangent_projection(x, (x @ self.A.T) / self._lengths(x)[:, None])
+        return tangent_projection(x, self.output(x))
+
+    def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m, d) V B^T x / |B^T x| at the (m, d) points x."""
+        x = unit_points("x", x, self.dim)
+        return (x @ self.A.T) / self._lengths(x)[:, None]
 
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m,) surface divergence at x: F = A x / |B^T x|, DF = A / |B^T x| - F grad(|.|)^T."""

@@ -40,6 +40,15 @@ class Field:
         """(m, d) tangent velocities at the (m, d) unit points x."""
         raise NotImplementedError(f"{type(self).__name__} has to define velocity(x, mu, t)")
 
+    def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """(m, d) what a layer adds to tokens at x, before any projection: velocity = P_x output.
+
+        Its part along x matters where tokens keep their lengths (`pde.normalisation`) and in
+        layers of finite size (`pde.layers`). Raises UndefinedQuantity (a ValueError) where the
+        field knows its tangential part alone.
+        """
+        raise UndefinedQuantity(f"{type(self).__name__} defines no output before projection")
+
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m,) surface divergence of the velocity at x.
 
@@ -122,6 +131,10 @@ class Sum(Field):
         """Sum of the terms' velocities."""
         return _total(term.velocity(x, mu, t) for term in self.terms)
 
+    def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """Sum of the terms' outputs."""
+        return _total(term.output(x, mu, t) for term in self.terms)
+
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """Sum of the terms' divergences."""
         return _total(term.divergence(x, mu, t) for term in self.terms)
@@ -152,6 +165,10 @@ class Scaled(Field):
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * velocity."""
         return self.factor * self.field.velocity(x, mu, t)
+
+    def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
+        """factor * output."""
+        return self.factor * self.field.output(x, mu, t)
 
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * divergence."""
