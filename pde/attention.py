@@ -141,7 +141,7 @@ class SelfAttention(Field):
             excess = scale * np.expm1(excess)
         return self._proportion * excess / self.beta
 
-    def energy(self, mu: Measure) -> float:
+    def energy(self, mu: Measure, t: float | None = None) -> float:
         """E(mu) = 1/(2 beta) int int e^{beta <x,By>} dmu dmu, for B symmetric and V = c B.
 
         dE/dt = (1/c) int |v|^2 dmu along USA and (1/c) int |v|^2 e^L dmu along SA
@@ -155,6 +155,29 @@ class SelfAttention(Field):
         x, mu = self._at(mu.points, mu)
         log_z, _ = self._partition(x, mu)
         return float(mu.weights @ _exp(log_z)) / (2.0 * self.beta)
+
+    def driving_energy(self, mu: Measure, t: float | None = None) -> float:
+        """E(mu) with v = P_x grad (delta E / delta mu), for USA or for beta = 0.
+
+        USA with B symmetric and V = c B: c/(2 beta) int int e^{beta <x,By>} dmu dmu. beta = 0 and V
+        symmetric, with m the plain integral of y and M the total mass, which the flow keeps:
+        <m, V m> / 2 (USA), <m, V m> / (2M) (SA).
+
+        SA at beta > 0 has none: its potential c L(beta B^T x) / beta changes with mass at y by
+        e^{beta <x,By>} / Z(x), which is not symmetric in x and y, as second derivatives of an
+        energy are. It climbs `energy` in the geometry that weighs |v|^2 with Z
+        (Rigollet, arXiv:2512.01868).
+        """
+        _, mu = self._at(mu.points, mu)
+        if self._is_constant and is_symmetric(self.V):
+            m = mu.mean()
+            return 0.5 * float(m @ self.V @ m) / (mu.total if self.normalized else 1.0)
+        if self.normalized or self._proportion is None or not is_symmetric(self.B):
+            raise UndefinedQuantity(
+                "driving_energy needs normalized=False, B symmetric and V = c B (or beta = 0 and "
+                "V symmetric): otherwise SelfAttention is the gradient flow of no energy"
+            )
+        return self._proportion * self.energy(mu)
 
     def _partition(self, x: Array, mu: Measure) -> tuple[Array, Array]:
         """(L(xi), grad L(xi)) at xi = beta B^T x: (m,), (m, d)."""

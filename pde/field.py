@@ -64,12 +64,27 @@ class Field:
         """
         raise UndefinedQuantity(f"{type(self).__name__} defines no potential")
 
-    def energy(self, mu: Measure) -> float:
-        """The interaction energy of mu.
+    def energy(self, mu: Measure, t: float | None = None) -> float:
+        """The interaction energy of mu; fields that depend on time need t.
 
         Raises UndefinedQuantity (a ValueError) where the field has none.
         """
         raise UndefinedQuantity(f"{type(self).__name__} defines no energy")
+
+    def driving_energy(self, mu: Measure, t: float | None = None) -> float:
+        """E(mu) with v[mu] = P_x grad (delta E / delta mu): what the flow climbs.
+
+        The equation is then the gradient flow of E for the Wasserstein distance, upwards:
+        dE/dt = int |v|^2 dmu, and delta E / delta mu is `potential` up to a constant. For a field
+        that does not depend on the measure E = int potential dmu.
+
+        t : the time, which fields that depend on it need
+
+        Raises UndefinedQuantity (a ValueError) where no such E is known.
+        """
+        if self.is_nonlocal:
+            raise UndefinedQuantity(f"{type(self).__name__} defines no driving energy")
+        return float(mu.weights @ self.potential(mu.points, mu, 0.0 if t is None else t))
 
     def normal_velocity(
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
@@ -143,6 +158,10 @@ class Sum(Field):
         """Sum of the terms' potentials."""
         return _total(term.potential(x, mu, t) for term in self.terms)
 
+    def driving_energy(self, mu: Measure, t: float | None = None) -> float:
+        """Sum of the terms' driving energies."""
+        return sum(term.driving_energy(mu, t) for term in self.terms)
+
     def normal_velocity(
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
     ) -> Array:
@@ -177,6 +196,10 @@ class Scaled(Field):
     def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * potential."""
         return self.factor * self.field.potential(x, mu, t)
+
+    def driving_energy(self, mu: Measure, t: float | None = None) -> float:
+        """factor * driving energy."""
+        return self.factor * self.field.driving_energy(mu, t)
 
     def normal_velocity(
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
