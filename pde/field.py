@@ -129,8 +129,12 @@ class Sum(Field):
     """The sum of fields, e.g. of attention heads."""
 
     def __init__(self, terms: Sequence[Field]) -> None:
+        if not terms:
+            raise ValueError("terms must hold at least one field, got none")
         flat: list[Field] = []
         for term in terms:
+            if not isinstance(term, Field):
+                raise TypeError(f"terms must be fields, got {term!r}")
             flat.extend(term.terms if isinstance(term, Sum) else [term])
         dims = {term.dim for term in flat if term.dim is not None}
         if len(dims) > 1:
