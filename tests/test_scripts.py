@@ -24,6 +24,11 @@ TINY = [
         "--reference-order 2 --reference-frequency 6 --out {out}",
         [],
     ),
+    (
+        "docs.build",
+        "--quick --sources-only --out {out}",
+        ["source/index.md", "source/api/index.md", "source/command_line.md"],
+    ),
 ]
 NAMES = sorted({name for name, _, _ in TINY})
 
