@@ -100,6 +100,15 @@ def non_negative(name: str, value: Any) -> float:
     return result
 
 
+def natural(name: str, value: Any, least: int = 0) -> int:
+    """`value` as an integer >= `least`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be >= {least}, got {value}")
+    return int(value)
+
+
 def one_of(name: str, value: Any, allowed: Collection[Any]) -> Any:
     """`value` if it is among `allowed`; otherwise a ValueError that lists them."""
     if value not in allowed:

@@ -13,8 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pde.arguments import non_negative
+import numpy as np
+
+from pde.arguments import Array, non_negative, real_array
 from pde.field import Field
+from pde.measure import Measure
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Equation:
     """d_t rho + div(rho v[rho]) = LaplaceBeltrami(D rho) on the sphere.
 
     field : the velocity, e.g. `SelfAttention(V, B, beta)`
-    diffusion : D >= 0, a number or a function D(x, mu, t) -> (m,)
+    diffusion : D >= 0, a number, or a function D(x, mu, t) -> (m,) of points (m, d), the measure
+        and the time
 
     Raises TypeError where `field` is no field, ValueError for a negative diffusion.
     """
@@ -38,3 +42,28 @@ class Equation:
             )
         if not callable(self.diffusion):
             object.__setattr__(self, "diffusion", non_negative("diffusion", self.diffusion))
+
+    @property
+    def is_nonlocal(self) -> bool:
+        """Whether velocity or diffusion depend on the measure."""
+        return self.field.is_nonlocal or callable(self.diffusion)
+
+    def diffusion_at(self, x: Array, mu: Measure | None, t: float) -> Array:
+        """(m,) values of D at the (m, d) points x.
+
+        Raises ValueError where a function gives another shape, or values < 0 or not finite.
+        """
+        if not callable(self.diffusion):
+            return np.full(len(x), self.diffusion)
+        values = real_array("diffusion(x, mu, t)", self.diffusion(x, mu, t))
+        if values.shape != (len(x),):
+            raise ValueError(
+                f"diffusion(x, mu, t) must have shape ({len(x)},) for {len(x)} points, "
+                f"got {values.shape}"
+            )
+        if len(values) and values.min() < 0.0:
+            worst = int(np.argmin(values))
+            raise ValueError(
+                f"diffusion(x, mu, t) must be >= 0, got {values[worst]:.6g} at index {worst}"
+            )
+        return values

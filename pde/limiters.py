@@ -44,7 +44,10 @@ class Transport:
     mesh : SphereMesh
     stencils : (N, S) neighbours; edge_weights : (2E * n, S), see `Reconstruction`
     downwind_share : of the downwind cell's value in what an edge carries, 0 to 1/2
-    exchange : (E,) D edge_lengths / edge_distances, the two-point diffusion
+    exchange : (E,) edge_lengths / edge_distances of the two-point diffusion
+
+    In what follows `fluxes` are the (E, n) integrated normal velocities at the edges' Gauss
+    points, and `diffusion` the (N,) values D_i of cells: D_i rho_i - D_j rho_j is exchanged.
     """
 
     mesh: SphereMesh
@@ -53,22 +56,23 @@ class Transport:
     downwind_share: float
     exchange: Array
 
-    def rates(self, fluxes: Array) -> Array:
-        """(N,) outflow rate of each cell at unit density; fluxes (E, n)."""
+    def rates(self, fluxes: Array, diffusion: Array) -> Array:
+        """(N,) outflow rate of each cell at unit density."""
         out = np.empty(self.mesh.n_cells)
-        kernels.outflow_rates(fluxes, self.exchange, *self._cells, self.mesh.areas, out)
+        kernels.outflow_rates(fluxes, self.exchange, diffusion, *self._cells, self.mesh.areas, out)
         return out
 
-    def tendency(self, rho: Array, fluxes: Array, dt: float | None, limiter: str | None) -> Array:
+    def tendency(
+        self, rho: Array, fluxes: Array, diffusion: Array, dt: float | None, limiter: str | None
+    ) -> Array:
         """(k, N) tendency of the averages rho (k, N).
 
-        fluxes : (E, n) integrated normal velocities at the edges' Gauss points
         dt : length of the Euler step that has to stay admissible; None: no limit from it
         """
         if limiter == "monotone" and dt is not None:
-            return self._divergence(self._corrected(rho, fluxes, dt))
+            return self._divergence(self._corrected(rho, fluxes, diffusion, dt))
         positive = limiter == "positivity"
-        return self._divergence(self._outflows(rho, fluxes, dt or 0.0, positive))
+        return self._divergence(self._outflows(rho, fluxes, diffusion, dt or 0.0, positive))
 
     @property
     def _cells(self) -> tuple[Indices, Indices, NDArray[np.int8]]:
@@ -83,7 +87,9 @@ class Transport:
         out[first_and_second] = first_and_second[:, ::-1]
         return out
 
-    def _outflows(self, rho: Array, fluxes: Array, dt: float, positive: bool) -> Array:
+    def _outflows(
+        self, rho: Array, fluxes: Array, diffusion: Array, dt: float, positive: bool
+    ) -> Array:
         share = self.downwind_share
         sides = np.empty((len(rho), len(self.edge_weights)))
         kernels.side_values(
@@ -96,6 +102,7 @@ class Transport:
             self.across,
             fluxes,
             self.exchange,
+            diffusion,
             *self._cells,
             self.mesh.areas,
             share,
@@ -110,13 +117,13 @@ class Transport:
         kernels.divergence(flows, *self._cells, self.mesh.areas, out)
         return out
 
-    def _corrected(self, rho: Array, fluxes: Array, dt: float) -> Array:
+    def _corrected(self, rho: Array, fluxes: Array, diffusion: Array, dt: float) -> Array:
         """Upwind outflows plus the admissible share of the corrections."""
         mesh = self.mesh
         flows = np.empty((len(rho), mesh.n_edges, 2))
-        kernels.upwind_flows(rho, fluxes, self.exchange, mesh.edge_cells, flows)
+        kernels.upwind_flows(rho, fluxes, self.exchange, diffusion, mesh.edge_cells, flows)
         low = rho + dt * self._divergence(flows)
-        high = self._outflows(rho, fluxes, 0.0, False)
+        high = self._outflows(rho, fluxes, diffusion, 0.0, False)
         corrections = (high[..., 0] - high[..., 1]) - (flows[..., 0] - flows[..., 1])
         ranges = np.stack(
             [np.minimum(rho, low).min(axis=1), np.maximum(rho, low).max(axis=1)], axis=1

@@ -1,6 +1,8 @@
 """The same equation in Lagrangian form: n particles that carry fixed weights.
 
-    dx_i/dt = v[mu](x_i),   mu = sum_j w_j delta_{x_j}
+    dx_i = v[mu](x_i) dt + sqrt(2 D) dW_i,   mu = sum_j w_j delta_{x_j}
+
+with W Brownian motion on the sphere (see `noise`).
 
 For softmax attention this is the token dynamics of a transformer with layer normalisation
 (Rigollet, arXiv:2512.01868), in any dimension d.
@@ -13,15 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, real_array, unit_points
+from pde.arguments import Array, natural, real_array, unit_points
 from pde.equation import Equation
 from pde.measure import Measure
+from pde.noise import Noise
+from pde.steppers import explicit_for
 from pde.system import Initial
 
 
 @dataclass(frozen=True, eq=False)
 class ParticleStage:
-    """The velocities at one time; nothing bounds a particle's step but accuracy."""
+    """The velocities at one time.
+
+    Nothing bounds a particle's step but accuracy; the default step also resolves the noise.
+    """
 
     velocity: Array
     bound: float = np.inf
@@ -35,8 +42,9 @@ class ParticleStage:
 class ParticleSystem:
     """n particles on the unit sphere of R^d that follow `equation`.
 
-    equation : an `Equation`; its diffusion must be 0
+    equation : an `Equation`; its diffusion D gives each particle the noise sqrt(2 D) dW
     weights : (n,) masses >= 0, kept in time; None: equal, total 1
+    seed : of the noise; the same seed gives the same path, to the bit
 
     The state is the (n, d) array of points. A particle's step is bounded by no positivity, so a
     simulation controls the error of each step instead (`tolerance`, the largest error of any
@@ -52,13 +60,22 @@ class ParticleSystem:
     order = 4
     tolerance = 1e-8
 
-    def __init__(self, equation: Equation, weights: Any = None) -> None:
-        if callable(equation.diffusion) or equation.diffusion != 0.0:
-            raise ValueError(
-                f"equation.diffusion must be 0 for particles, got {equation.diffusion!r}"
-            )
+    default_stepper = explicit_for(order)
+
+    def __init__(self, equation: Equation, weights: Any = None, seed: int = 0) -> None:
         self.equation = equation
         self.weights = None if weights is None else real_array("weights", weights, ndim=1)
+        self.seed = natural("seed", seed)
+
+    def __repr__(self) -> str:
+        return f"ParticleSystem({self.equation!r}, seed={self.seed})"
+
+    @property
+    def noise(self) -> Noise | None:
+        """The kicks of the equation's diffusion; None where that is 0."""
+        if self.equation.diffusion == 0.0:
+            return None
+        return Noise(self.equation, self.seed, self.weights)
 
     def initial_state(self, given: Initial) -> Array:
         """The (n, d) unit points given; a density has to be sampled first (`initial.sample`)."""
@@ -92,15 +109,19 @@ class ParticleSystem:
         the extended equation keeps it.
         """
         mu = self.measure(self.project(state))
-        return ParticleStage(self.equation.field.velocity(mu.points, mu, t))
+        noise = self.noise
+        return ParticleStage(
+            self.equation.field.velocity(mu.points, mu, t),
+            stable_step=np.inf if noise is None else noise.step_bound(mu.points, t),
+        )
 
     def rhs(self, t: float, state: Any) -> Array:
         """(n, d) velocities of the particles."""
         return self.stage(t, real_array("state", state, ndim=2)).rhs()
 
     def stable_step(self, t: float, state: Array) -> float:
-        """Infinite: accuracy alone limits a particle's step."""
-        return np.inf
+        """A step that resolves the noise; infinite without: accuracy alone limits it then."""
+        return self.stage(t, real_array("state", state, ndim=2)).stable_step
 
     def diagnostics(self, t: float, state: Array) -> dict[str, float]:
         """mass, mean_length |int y dmu|, spread 1 - |mean|^2 / mass^2."""

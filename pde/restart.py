@@ -217,6 +217,7 @@ def _identity(sim: Simulation) -> dict[str, Any]:
         "max_step": sim.max_step,
         "shape of the state": list(sim.state.shape),
         "mesh": None if mesh is None else repr(mesh),
+        "seed of the noise": None if sim.system.noise is None else sim.system.noise.seed,
     }
 
 

@@ -16,11 +16,14 @@ from typing import Any
 import numpy as np
 
 from pde import restart
-from pde.arguments import Array, number, positive, real_array
+from pde.arguments import Array, number, one_of, positive, real_array
 from pde.callbacks import AtTimes, Callback, Record
+from pde.implicit import implicit
 from pde.solution import Solution
-from pde.steppers import Step, Stepper, StepTooLarge, stepper_named
+from pde.steppers import EXPLICIT, OneStep, Step, StepTooLarge
 from pde.system import Initial, Stage, System
+
+STEPPERS: dict[str, OneStep] = {**EXPLICIT, implicit.name: implicit}
 
 SAFETY = 0.9
 """Fraction of the step that the last error estimate, or the failed stage's bound, would allow."""
@@ -31,9 +34,10 @@ class Simulation:
 
     system : FiniteVolume or ParticleSystem
     state : the array that the system takes, or a function of points (m, d) -> (m,)
-    stepper : "euler", "ssprk2", "ssprk3", "ssprk54"; None: the default for the system's order
-    tolerance : largest error of a step in the system's norm; "default": the system's own, None:
-        no error control, the Euler bound decides alone
+    stepper : "euler", "ssprk2", "ssprk3", "ssprk54", "implicit" (finite volumes of order 1 or 2
+        with diffusion); None: the default of the system
+    tolerance : largest error of a step in the system's norm; "default": the system's own, where
+        the stepper estimates errors; None: no error control, the Euler bound decides alone
     t : time at the start
     max_step : no step is longer
 
@@ -45,18 +49,18 @@ class Simulation:
         self,
         system: System,
         state: Initial,
-        stepper: str | Stepper | None = None,
+        stepper: str | OneStep | None = None,
         tolerance: float | str | None = "default",
         t: float = 0.0,
         max_step: float | None = None,
     ) -> None:
         self.system = system
         self.state = system.initial_state(state)
-        self.stepper = stepper_named(stepper, system.order)
+        self.stepper = stepper_named(system.default_stepper if stepper is None else stepper)
         if tolerance == "default":
-            tolerance = system.tolerance
+            tolerance = system.tolerance if self.stepper.estimates_error else None
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
-        if self.tolerance is not None and self.stepper.error_weights is None:
+        if self.tolerance is not None and not self.stepper.estimates_error:
             raise ValueError(
                 f"tolerance needs a stepper with an error estimate, {self.stepper.name!r} has none"
             )
@@ -197,7 +201,7 @@ class Simulation:
                     "the velocity is too large or not smooth enough for the tolerance"
                 )
             try:
-                step = self.stepper.step(self.system, self.t, self.state, dt, first)
+                step = self._attempt(dt, first)
             except StepTooLarge as failed:
                 allowed = SAFETY * failed.bound * self.stepper.ssp_coefficient
                 dt, limit = min(allowed, SAFETY * dt), "bound"
@@ -214,6 +218,20 @@ class Simulation:
         self.state, self.last_step = step.state, dt
         self.steps += 1
         self.limited_by[limit] += 1
+
+    def _attempt(self, dt: float, first: Stage) -> Step:
+        """A step `dt` of the present state, between two halves of its noise where it has one.
+
+        Noise is split off symmetrically (Strang), at second order. The kicks belong to the number
+        of the step: a rejected step is tried again with the same ones, scaled.
+        """
+        noise = self.system.noise
+        if noise is None:
+            return self.stepper.step(self.system, self.t, self.state, dt, first)
+        kicked = noise.kick(self.t, self.state, 0.5 * dt, 2 * self.steps)
+        stage = self.system.stage(self.t, kicked)
+        step = self.stepper.step(self.system, self.t, kicked, dt, stage)
+        return Step(noise.kick(self.t + dt, step.state, 0.5 * dt, 2 * self.steps + 1), step.error)
 
     def _proposed_step(self, first: Stage, target: float) -> tuple[float, str]:
         """(dt, what limits it)."""
@@ -245,6 +263,11 @@ class Simulation:
         before = 0.0 if limit == "error" or self._error_step is None else self._error_step
         self._error_step = max(before, min(5.0, factor) * dt)
         return None
+
+
+def stepper_named(name: str | OneStep) -> OneStep:
+    """The stepper of that name, or the one given."""
+    return STEPPERS[one_of("stepper", name, STEPPERS)] if isinstance(name, str) else name
 
 
 def run_to(system: System, state: Any, until: float, **options: Any) -> Array:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from pde.arguments import Array, one_of
+from pde.arguments import Array
 from pde.system import Stage, System
 
 
@@ -37,9 +38,32 @@ class Step:
     error: Array | None
 
 
+class OneStep(Protocol):
+    """A method that advances a system from one time to the next."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+
+    @property
+    def order(self) -> int:
+        """Of accuracy in time; the error estimates of its steps scale like dt^order."""
+
+    @property
+    def ssp_coefficient(self) -> float:
+        """Its step may be this many times the forward-Euler bound; inf: no bound."""
+
+    @property
+    def estimates_error(self) -> bool:
+        """Whether its steps come with an estimate of their error."""
+
+    def step(self, system: System, t: float, state: Array, dt: float, first: Stage) -> Step:
+        """The state after a step `dt`; `first` is `system.stage(t, state)`."""
+
+
 @dataclass(frozen=True)
 class Stepper:
-    """One method: s stages, order p, coefficients alpha and beta of shape (s, s).
+    """One explicit method: s stages, order p, coefficients alpha and beta of shape (s, s).
 
     Raises ValueError where the coefficients are not convex or do not have the stated order.
 
@@ -129,6 +153,11 @@ class Stepper:
         kernel = np.linalg.svd(self._order_conditions(self.order - 1))[2][-1]
         return kernel * (0.5 * self.b.max() / np.abs(kernel).max())
 
+    @property
+    def estimates_error(self) -> bool:
+        """Whether its steps come with an estimate of their error."""
+        return self.error_weights is not None
+
     def step(self, system: System, t: float, state: Array, dt: float, first: Stage) -> Step:
         """The state after a step `dt`; `first` is `system.stage(t, state)`.
 
@@ -195,17 +224,13 @@ ssprk54 = Stepper(
     ),
 )
 
-STEPPERS = {stepper.name: stepper for stepper in (euler, ssprk2, ssprk3, ssprk54)}
+EXPLICIT = {stepper.name: stepper for stepper in (euler, ssprk2, ssprk3, ssprk54)}
 
 
-def stepper_named(name: str | Stepper | None, order: int) -> Stepper:
-    """The stepper of that name; None: the default for a system of that order in space.
+def explicit_for(order: int) -> str:
+    """Name of the explicit stepper for a system of that order in space.
 
     From order 4 on a third-order method would cap the accuracy at the steps that positivity
     allows, hence ssprk54 there.
     """
-    if isinstance(name, Stepper):
-        return name
-    if name is None:
-        name = {1: "euler", 2: "ssprk2", 3: "ssprk3"}.get(order, "ssprk54")
-    return STEPPERS[one_of("stepper", name, STEPPERS)]
+    return {1: "euler", 2: "ssprk2", 3: "ssprk3"}.get(order, "ssprk54")

@@ -8,10 +8,14 @@ how long a forward-Euler step may be, so that neither is computed twice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from pde.arguments import Array
 from pde.measure import Measure
+
+if TYPE_CHECKING:
+    from pde.drift_diffusion import Exchange
+    from pde.noise import Noise
 
 Initial = Any | Callable[[Array], Array]
 """A state's array, or a function of points (m, d) -> (m,)."""
@@ -32,12 +36,33 @@ class Stage(Protocol):
         """The tendency d state/dt, limited so that a forward-Euler step `dt` stays admissible."""
 
 
+@runtime_checkable
+class LinearStage(Stage, Protocol):
+    """A stage whose tendency is linear in the state once the velocity is known."""
+
+    @property
+    def generator(self) -> Exchange:
+        """Q with the tendency Q state."""
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether steps keep states >= 0."""
+
+
 class System(Protocol):
     """An equation discretised in space."""
 
     @property
     def order(self) -> int:
-        """Order of accuracy in space; the default stepper goes by it."""
+        """Order of accuracy in space."""
+
+    @property
+    def default_stepper(self) -> str:
+        """Name of the stepper that goes with it."""
+
+    @property
+    def noise(self) -> Noise | None:
+        """Random kicks of every step; None: the equation moves the state deterministically."""
 
     @property
     def tolerance(self) -> float | None:

@@ -12,6 +12,7 @@ import numpy as np
 from meshes import icosphere
 from pde import Equation, FiniteVolume, SelfAttention, ZeroTemperatureAttention, initial
 from pde.field import Field
+from pde.finite_volume import FiniteVolumeStage
 
 Row = Sequence[object]
 V, B = np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 4.0, 1.0])
@@ -38,6 +39,7 @@ def parts(system: FiniteVolume, rho: np.ndarray) -> tuple[float, float, float, f
     """Seconds of the measure, of the velocity at the edges with it, of fluxes and divergence, of
     reading operator and state once, and the ratio of the last two."""
     stage = system.stage(0.0, rho)
+    assert isinstance(stage, FiniteVolumeStage), "explicit steps only"
     dt = stage.stable_step
     measure = best_time(lambda: system.measure(rho)) if system.equation.field.is_nonlocal else 0.0
     velocity = best_time(lambda: system.stage(0.0, rho)) - measure

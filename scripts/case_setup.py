@@ -27,7 +27,6 @@ class Setup:
     """What a case runs.
 
     particles start at the cells' centroids with the cells' masses; None where the case wants none
-    or its diffusion rules them out
     """
 
     case: tree.Case
@@ -52,8 +51,8 @@ def set_up(case: tree.Case) -> Setup:
     stepper = None if scheme.stepper == "default" else scheme.stepper
     grid = Simulation(system, law_of(case), stepper=stepper)
     particles = None
-    if case.compare.particles and not case.model.diffusion:
-        cloud = ParticleSystem(equation, weights=grid.state * mesh.areas)
+    if case.compare.particles:
+        cloud = ParticleSystem(equation, weights=grid.state * mesh.areas, seed=case.seed)
         particles = Simulation(cloud, mesh.centroids, tolerance=case.compare.particle_tolerance)
     return Setup(case, mesh, field, grid, particles)
 

@@ -125,7 +125,9 @@ class Scheme:
 
     order: Annotated[int, Choice((1, 2, 3, 4, 6, 8))] = 2
     limiter: Annotated[str, Choice(("positivity", "monotone", "none"))] = "positivity"
-    stepper: Annotated[str, Choice(("default", "euler", "ssprk2", "ssprk3", "ssprk54"))] = "default"
+    stepper: Annotated[
+        str, Choice(("default", "euler", "ssprk2", "ssprk3", "ssprk54", "implicit"))
+    ] = "default"
 
 
 @dataclass(frozen=True, kw_only=True)

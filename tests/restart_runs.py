@@ -37,6 +37,8 @@ class Pendulums:
     order = 4
     tolerance = 1e-6
     weights = None
+    default_stepper = "ssprk54"
+    noise = None
 
     def __init__(self, damping=0.3):
         self.damping = damping

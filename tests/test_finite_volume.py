@@ -70,7 +70,7 @@ def test_one_euler_step_at_the_bound_empties_no_cell_below_zero(order):
         assert after.min() >= 0.0
         assert abs(mesh.areas @ (after - rho)) < 1e-13 * (mesh.areas @ rho)
     if order == 1:
-        spike = dirac(mesh, int(np.argmax(fv.transport.rates(stage.fluxes))))
+        spike = dirac(mesh, int(np.argmax(fv.transport.rates(stage.fluxes, stage.diffusion))))
         too_far = 1.01 * stage.bound
         unlimited = FiniteVolume(mesh, Equation(field), order=1, limiter=None)
         assert (spike + too_far * unlimited.rhs(0.0, spike)).min() < 0.0
@@ -93,7 +93,9 @@ def test_pure_sink_costs_no_step():
     assert fv.stage(0.0, sink).bound == np.inf
     towards = PrescribedVelocity(lambda x, t: mesh.centers[0] - (x @ mesh.centers[0])[:, None] * x)
     stage = FiniteVolume(mesh, Equation(towards), order=1).stage(0.0, sink)
-    rates = FiniteVolume(mesh, Equation(towards), order=1).transport.rates(stage.fluxes)
+    rates = FiniteVolume(mesh, Equation(towards), order=1).transport.rates(
+        stage.fluxes, stage.diffusion
+    )
     assert rates[0] == 0.0 and rates.max() > 0.0
     np.testing.assert_allclose(stage.stable_step, 0.8 / rates.max())
 
@@ -358,8 +360,6 @@ def test_bad_options_are_refused():
         FiniteVolume(mesh, equation, limiter="minmod")
     with pytest.raises(ValueError, match="velocity_at must be one of 'centroids', 'edges'"):
         FiniteVolume(mesh, equation, velocity_at="vertices")
-    with pytest.raises(ValueError, match="diffusion must be a number for finite volumes"):
-        FiniteVolume(mesh, Equation(non_divergent(), diffusion=lambda x, mu, t: 1.0))
 
 
 def test_one_signature_per_kernel():

@@ -101,5 +101,3 @@ def test_bad_arguments():
         Simulation(ParticleSystem(equation), initial.uniform())
     with pytest.raises(ValueError, match="at least one point"):
         Simulation(ParticleSystem(equation), np.empty((0, 3)))
-    with pytest.raises(ValueError, match=r"equation\.diffusion must be 0"):
-        ParticleSystem(Equation(equation.field, diffusion=0.1))

@@ -163,7 +163,6 @@ def test_quiet_says_nothing_and_otherwise_the_table_is_shown(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("more", "missing", "present", "note"),
     [
-        (["model.diffusion=0.1"], "first_moments", "w2_to_limit", "diffusion"),
         (["compare.particles=false"], "first_moments", "w2_to_limit", "leaves them out"),
         (["model.V=[[1,2,0],[0,1,0],[0,0,1]]"], "w2_to_limit", "first_moments", "not symmetric"),
         (["model.V=[1,1,1]", "model.B=[1,1,1]"], "w2_to_limit", "first_moments", "whole space"),

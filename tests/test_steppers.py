@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from pde.simulation import Simulation, run_to
-from pde.steppers import STEPPERS, Stepper, StepTooLarge, ssprk3, ssprk54, stepper_named
+from pde.simulation import Simulation, run_to, stepper_named
+from pde.steppers import EXPLICIT, Stepper, StepTooLarge, explicit_for, ssprk3, ssprk54
 
 
 @dataclass
@@ -20,6 +20,8 @@ class Rotation:
     bound: float = np.inf
     order: int = 4
     tolerance: float | None = None
+    default_stepper: str = "ssprk54"
+    noise: None = None
 
     @staticmethod
     def exact(t):
@@ -62,7 +64,7 @@ class _Given:
         return self.tendency
 
 
-@pytest.mark.parametrize("stepper", STEPPERS.values(), ids=lambda s: s.name)
+@pytest.mark.parametrize("stepper", EXPLICIT.values(), ids=lambda s: s.name)
 def test_observed_order(stepper):
     steps = 64 if stepper.order < 4 else 32
     errors = []
@@ -77,10 +79,10 @@ def test_observed_order(stepper):
 def test_ssp_coefficients_of_the_literature():
     known = {"euler": 1.0, "ssprk2": 1.0, "ssprk3": 1.0, "ssprk54": 1.508180049189838}
     for name, value in known.items():
-        assert STEPPERS[name].ssp_coefficient == pytest.approx(value, rel=1e-12)
+        assert EXPLICIT[name].ssp_coefficient == pytest.approx(value, rel=1e-12)
 
 
-@pytest.mark.parametrize("stepper", STEPPERS.values(), ids=lambda s: s.name)
+@pytest.mark.parametrize("stepper", EXPLICIT.values(), ids=lambda s: s.name)
 def test_rows_are_convex_to_the_last_bit(stepper):
     # exact in float64 because all entries are multiples of 2^-50
     np.testing.assert_array_equal(stepper.alpha.sum(axis=1), 1.0)
@@ -88,7 +90,7 @@ def test_rows_are_convex_to_the_last_bit(stepper):
 
 
 @pytest.mark.parametrize(
-    "stepper", [s for s in STEPPERS.values() if s.order > 1], ids=lambda s: s.name
+    "stepper", [s for s in EXPLICIT.values() if s.order > 1], ids=lambda s: s.name
 )
 def test_embedded_error_has_the_order_below(stepper):
     system, errors = Rotation(), []
@@ -102,7 +104,7 @@ def test_embedded_error_has_the_order_below(stepper):
 
 def test_the_embedded_estimate_is_no_smaller_than_the_error():
     system, start = Rotation(), np.array([1.0, 0.0])
-    for stepper in (STEPPERS["ssprk2"], ssprk3, ssprk54):
+    for stepper in (EXPLICIT["ssprk2"], ssprk3, ssprk54):
         step = stepper.step(system, 0.0, start, 0.05, system.stage(0.0, start))
         assert np.linalg.norm(step.error) > np.linalg.norm(step.state - Rotation.exact(0.05))
 
@@ -125,15 +127,10 @@ def test_a_stage_beyond_its_bound_ends_the_step():
 
 
 def test_defaults_and_unknown_names():
-    assert [stepper_named(None, order).name for order in (1, 2, 3, 4, 8)] == [
-        "euler",
-        "ssprk2",
-        "ssprk3",
-        "ssprk54",
-        "ssprk54",
-    ]
+    names = ["euler", "ssprk2", "ssprk3", "ssprk54", "ssprk54"]
+    assert [explicit_for(order) for order in (1, 2, 3, 4, 8)] == names
     with pytest.raises(ValueError, match="stepper must be one of 'euler', .* got 'rk4'"):
-        stepper_named("rk4", 2)
+        stepper_named("rk4")
 
 
 def test_error_control_meets_its_tolerance_with_the_fewest_decades_of_steps():

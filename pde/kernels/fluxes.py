@@ -32,17 +32,19 @@ def dot(row, values):
 
 
 @kernel(parallel=True)
-def outflow_rates(fluxes, exchange, cell_edge_offsets, cell_edges, cell_edge_signs, areas, out):
+def outflow_rates(
+    fluxes, exchange, diffusion, cell_edge_offsets, cell_edges, cell_edge_signs, areas, out
+):  # fmt: skip
     """out_i = (what leaves cell i per unit time at unit density) / A_i.
 
-    exchange : (E,) D edge_lengths / edge_distances of the two-point diffusion
+    exchange : (E,) edge_lengths / edge_distances of the two-point diffusion; diffusion : (N,) D
     The forward-Euler upwind step is positive iff dt * out_i <= 1 for all i.
     """
     for i in prange(len(areas)):
         total = 0.0
         for m in range(cell_edge_offsets[i], cell_edge_offsets[i + 1]):
             edge = cell_edges[m]
-            total += exchange[edge]
+            total += exchange[edge] * diffusion[i]
             for g in range(fluxes.shape[1]):
                 total += max(cell_edge_signs[m] * fluxes[edge, g], 0.0)
         out[i] = total / areas[i]
@@ -94,8 +96,8 @@ def blend(upwind, downwind, share, positive):
 
 @kernel(parallel=True)
 def outflows(
-    rho, sides, across, fluxes, exchange, cell_edge_offsets, cell_edges, cell_edge_signs, areas,
-    share, positive, dt, out,
+    rho, sides, across, fluxes, exchange, diffusion, cell_edge_offsets, cell_edges,
+    cell_edge_signs, areas, share, positive, dt, out,
 ):  # fmt: skip
     """What leaves each cell through each of its edges, per unit time.
 
@@ -114,7 +116,7 @@ def outflows(
             for m in range(start, end):
                 edge = cell_edges[m]
                 sign = cell_edge_signs[m]
-                leaving = exchange[edge] * rho[f, i]
+                leaving = exchange[edge] * diffusion[i] * rho[f, i]
                 for g in range(n_gauss):
                     rate = sign * fluxes[edge, g]
                     if rate > 0.0:
@@ -151,15 +153,15 @@ def divergence(flows, cell_edge_offsets, cell_edges, cell_edge_signs, areas, out
 
 
 @kernel(parallel=True)
-def upwind_flows(rho, fluxes, exchange, edge_cells, out):
+def upwind_flows(rho, fluxes, exchange, diffusion, edge_cells, out):
     """First-order outflows: cell averages carried by the upwind part of the flux.
 
     out : (k, E, 2), written as by `outflows`
     """
     fields = len(rho)
     for e in prange(len(edge_cells)):
-        forth = exchange[e]
-        back = exchange[e]
+        forth = exchange[e] * diffusion[edge_cells[e, 0]]
+        back = exchange[e] * diffusion[edge_cells[e, 1]]
         for g in range(fluxes.shape[1]):
             forth += max(fluxes[e, g], 0.0)
             back += max(-fluxes[e, g], 0.0)

@@ -1,0 +1,61 @@
+"""Brownian motion of particles on the sphere: sqrt(2 D) dW.
+
+A kick of length dt moves each point along a great circle by a Gaussian tangent vector of variance
+
+    s2 = 2 D dt (1 - (d - 2) D dt / 3)    in each of the d - 1 directions.
+
+The second term is the curvature's: with it a kick agrees with the heat semigroup e^{dt D Laplace}
+to second order in dt on smooth functions (expand E cos(angle) = e^{-(d-1) D dt}), and on the circle
+exactly; without it to first order. For D(x, mu, t), taken at the start of the kick, the scheme is
+that of the Ito form and of weak order 1.
+
+The numbers of a kick depend on the seed and on the kick's number alone (Philox, a counter-based
+generator: Salmon et al., SC 2011): a run that is restarted goes on to the bit, and needs to store
+no state of a generator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from meshes.geometry import tangent_projection
+from pde.arguments import Array
+from pde.equation import Equation
+from pde.measure import Measure
+
+LARGEST_KICK = 0.02
+"""D dt of a step taken by default: an angle of 0.2 in each direction."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Kicks of n particles by the diffusion of `equation`.
+
+    seed : >= 0; weights : (n,) of the particles, for diffusions that depend on the measure
+    """
+
+    equation: Equation
+    seed: int
+    weights: Array | None = field(default=None, repr=False, compare=False)
+
+    def step_bound(self, x: Array, t: float) -> float:
+        """The step at which the fastest particle's D dt is LARGEST_KICK."""
+        largest = float(self._diffusion(x, t).max())
+        return LARGEST_KICK / largest if largest > 0.0 else np.inf
+
+    def kick(self, t: float, x: Array, dt: float, number: int) -> Array:
+        """The points (n, d) moved; `number` says which kick of the seed it is."""
+        time = self._diffusion(x, t) * dt
+        random = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
+        variance = 2.0 * time * np.maximum(1.0 - (x.shape[1] - 2) * time / 3.0, 0.0)
+        steps = tangent_projection(x, random.standard_normal(x.shape))
+        steps *= np.sqrt(variance)[:, None]
+        angles = np.linalg.norm(steps, axis=1, keepdims=True)
+        moved = np.cos(angles) * x + np.sinc(angles / np.pi) * steps
+        return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+
+    def _diffusion(self, x: Array, t: float) -> Array:
+        mu = Measure(x, self.weights) if callable(self.equation.diffusion) else None
+        return self.equation.diffusion_at(x, mu, t)
