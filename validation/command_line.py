@@ -1,0 +1,22 @@
+"""The command line of a study that needs no mesh: where to keep its results, and its size."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def study(name: str, description: str | None) -> argparse.ArgumentParser:
+    """`python -m validation.name [--out DIR] [--full]`; a study adds what else it takes.
+
+    >>> study("name", "What it shows.").parse_args(["--full"]).full
+    True
+    """
+    parser = argparse.ArgumentParser(
+        prog=f"python -m validation.{name}",
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
+    parser.add_argument("--full", action="store_true", help="the study at its full size")
+    return parser
