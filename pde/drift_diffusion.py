@@ -81,6 +81,11 @@ class Exchange:
         kernels.divergence(self._flows(fields), *self._cells, self.mesh.areas, out)
         return state_of(out, state)
 
+    def net_flows(self, rho: Array) -> Array:
+        """(E,) mass per unit time through each edge, from its first to its second cell."""
+        first, second = self.mesh.edge_cells.T
+        return self.forth * rho[first] - self.back * rho[second]
+
     def implicit_euler(self, dt: float) -> Callable[[Array], Array]:
         """The solver of (I - dt Q) new = old for states, factorised once.
 

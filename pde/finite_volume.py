@@ -296,7 +296,9 @@ class FiniteVolume:
     def diagnostics(self, t: float, state: Array) -> dict[str, float]:
         """mass, entropy int rho log(rho |S|) and energy of the first density, minimum, maximum.
 
-        energy is there where the field defines one; it costs a sum over all pairs of nodes.
+        energy is there where the field defines one; it costs a sum over all pairs of nodes. So are,
+        with a number D > 0, free_energy = D entropy - E for the energy E whose gradient drives the
+        field, and dissipation = int rho |v - D grad log rho|^2 = -d free_energy / dt.
         """
         areas = self.mesh.areas
         rho = state if state.ndim == 1 else state[:, 0]
@@ -310,7 +312,23 @@ class FiniteVolume:
         }
         with contextlib.suppress(UndefinedQuantity):
             found["energy"] = self.equation.field.energy(self.measure(state))
+        if self.is_drift_diffusion and not callable(self.equation.diffusion):
+            with contextlib.suppress(UndefinedQuantity):
+                driving = self.equation.field.driving_energy(self.measure(state), t)
+                found["free_energy"] = self.equation.diffusion * found["entropy"] - driving
+                found["dissipation"] = self._dissipation(t, rho)
         return found
+
+    def _dissipation(self, t: float, rho: Array) -> float:
+        """Sum over the edges of flux times difference of the chemical potential D log rho - phi."""
+        stage = self.stage(t, rho)
+        assert isinstance(stage, DriftDiffusionStage) and not callable(self.equation.diffusion)
+        potential = self.equation.field.potential(self.mesh.centers, self.measure(rho), t)
+        first, second = self.mesh.edge_cells.T
+        held = (rho[first] > 0.0) & (rho[second] > 0.0)
+        first, second, flux = first[held], second[held], stage.generator.net_flows(rho)[held]
+        excess = self.equation.diffusion * np.log(rho[first] / rho[second])
+        return float(flux @ (excess - (potential[first] - potential[second])))
 
 
 def _inverse(rate: float) -> float:

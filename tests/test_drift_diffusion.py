@@ -8,6 +8,7 @@ from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention, Simul
 from pde.drift_diffusion import Exchange
 from pde.field import Field
 from pde.implicit import implicit
+from pde.one_body import PotentialDrift
 from pde.simulation import run_to
 
 STILL = PrescribedVelocity(lambda x, t: 0.0 * x)
@@ -235,6 +236,42 @@ def test_k_densities_diffuse_together():
         np.testing.assert_allclose(
             column, run_to(fv, one, 0.3, max_step=0.02, tolerance=None), rtol=1e-13
         )
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        SelfAttention(np.eye(3), np.eye(3), 1.0, normalized=False),
+        PotentialDrift(lambda x: x[:, 2] ** 2, lambda x: 2.0 * x * [0.0, 0.0, 1.0]),
+    ],
+    ids=["USA", "one body"],
+)
+def test_free_energy_falls_by_the_dissipation(field):
+    """dF/dt = -int rho |v - D grad log rho|^2, to second order in the cells."""
+    gaps = []
+    for frequency in (6, 12):
+        fv = FiniteVolume(icosphere(frequency), Equation(field, diffusion=0.2))
+        law = initial.von_mises_fisher([0.6, 0.0, 0.8], 2.0)
+        times = np.array([0.095, 0.1, 0.105, 0.295, 0.3, 0.305])
+        found = Simulation(fv, law, tolerance=1e-6).run(0.4, save_at=times).diagnostics
+        assert (np.diff(found["free_energy"]) < 0.0).all()
+        assert (found["dissipation"] > 0.0).all()
+        F = found["free_energy"].reshape(2, 3)
+        rates = (F[:, 0] - F[:, 2]) / 0.01
+        gaps.append(np.abs(rates / found["dissipation"][[1, 4]] - 1.0).max())
+    assert gaps[1] < 0.01 and gaps[1] < 0.5 * gaps[0]
+
+
+def test_free_energy_is_there_where_it_is_defined():
+    mesh = icosphere(3)
+    normalized = FiniteVolume(mesh, Equation(SelfAttention(np.eye(3), np.eye(3), 1.0), 0.1))
+    rho = np.full(mesh.n_cells, 1.0 / mesh.total_area)
+    assert "free_energy" not in normalized.diagnostics(0.0, rho)
+    D = 0.1
+    usa = SelfAttention(np.eye(3), np.eye(3), 1.0, normalized=False, tolerance=None)
+    found = FiniteVolume(mesh, Equation(usa, D)).diagnostics(0.0, rho)
+    assert found["free_energy"] == pytest.approx(-np.sinh(1.0) / 2.0, rel=1e-3)
+    assert found["dissipation"] < 1e-4
 
 
 def test_clear_errors():
