@@ -56,11 +56,14 @@ def dominant_eigenspace(A: Any, by: str = "value", tolerance: float = 1e-8) -> A
             f"A must have real dominant eigenvalues, got {values[dominant][0]:.6g}: "
             "the flow turns for ever and has no limit"
         )
-    # Eigenvectors of a non-symmetric matrix are not orthogonal, those of a Jordan block coincide.
-    basis, sizes, _ = np.linalg.svd(vectors[:, dominant].real, full_matrices=False)
-    basis = basis[:, sizes > np.sqrt(tolerance)]
-    if is_symmetric(np.asarray(A, dtype=float)):
-        basis = vectors[:, dominant].real
+    A = np.asarray(A, dtype=float)
+    if is_symmetric(A):
+        basis = vectors[:, dominant]
+    else:
+        sizes = _size(values, by)
+        # Another algorithm rounds the values otherwise: part them in the middle of the gap.
+        cut = -np.inf if dominant.all() else 0.5 * (sizes[dominant].min() + sizes[~dominant].max())
+        basis = _eigenspace(A, lambda value: _size(value, by) > cut)
     largest = np.take_along_axis(basis, np.abs(basis).argmax(axis=0)[None], axis=0)
     return np.ascontiguousarray(basis * np.sign(largest))
 
@@ -275,6 +278,32 @@ def _eigenvalues(A: Any, by: str, tolerance: float) -> tuple[Array, Array, NDArr
         values, vectors = np.linalg.eig(A)
     sizes = _size(values, by)
     return values, vectors, sizes >= sizes.max() - tolerance * np.abs(values).max()
+
+
+def _eigenspace(A: Array, dominant: Callable[[Array], Any]) -> Array:
+    """(d, k) orthonormal basis of A's eigenvectors for eigenvalues that are `dominant`, all real.
+
+    Computed eigenvectors of a multiple eigenvalue need not span its space: rounding turns them into
+    complex pairs, or lets those of a Jordan block part. The space that the Schur form splits off
+    (Golub and Van Loan, Matrix Computations, 7.6) is safe; in it A is a small matrix M, whose
+    eigenvectors are the null vectors of M - lam, with M = lam up to rounding or Jordan blocks.
+    """
+    from scipy.linalg import schur
+
+    _, unitary, k = schur(A, output="complex", sort=dominant)
+    # Eigenvalues come in conjugate pairs, so that the space is that of k real vectors.
+    halves = np.concatenate([unitary[:, :k].real, unitary[:, :k].imag], axis=1)
+    space = np.linalg.svd(halves, full_matrices=False)[0][:, :k]
+    M = space.T @ A @ space
+    values = np.linalg.eigvals(M).real
+    rounding = 1e-4 * np.linalg.norm(A, 2)
+    vectors = []
+    for same_sign in (values > 0.0, values <= 0.0):
+        if same_sign.any():
+            _, sizes, rows = np.linalg.svd(M - values[same_sign].mean() * np.eye(k))
+            vectors.append(rows[sizes <= rounding].T)
+    basis, sizes, _ = np.linalg.svd(np.concatenate(vectors, axis=1), full_matrices=False)
+    return space @ basis[:, sizes > 1e-4]
 
 
 def _size(values: Array, by: str) -> Array:
