@@ -1,0 +1,67 @@
+"""The study of mean shift: its measures of clusters, verdicts, files."""
+
+import numpy as np
+import pytest
+
+from pde.modes import Modes
+from validation import mean_shift
+
+
+def modes_of(centers, reached):
+    k = len(centers)
+    return Modes(np.asarray(centers, float), np.zeros(k), -np.ones(k), np.zeros(k), reached)
+
+
+def test_groups_are_chains():
+    angles = np.array([0.0, 0.015, 0.03, 0.06, 2.0])
+    points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    assert mean_shift.groups(points).tolist() == [0, 0, 0, 1, 2]
+
+
+def test_agreement_of_partitions():
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 5, 4000)
+    assert mean_shift.agreement(a, (a + 2) % 5) == 1.0
+    assert abs(mean_shift.agreement(a, rng.permutation(a))) < 0.01
+    # Four items in pairs, one pair split: 1 common pair of 2 and 1, 1/3 expected.
+    split = mean_shift.agreement(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2]))
+    assert split == pytest.approx((1 - 1 / 3) / (1.5 - 1 / 3))
+    assert mean_shift.agreement(np.zeros(4, int), np.zeros(4, int)) == 1.0
+
+
+def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(mean_shift, "SHOWN", 20.0)
+    monkeypatch.setattr(mean_shift, "STARTS", 12)
+    monkeypatch.setattr(mean_shift, "BLURRED", (10.0, 20.0))
+    sizes = ["--tokens", "80", "--betas", "5", "20", "--frequencies", "40"]
+    assert mean_shift.main([*sizes, "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "kernel width" in printed and "every mode is reached" in printed
+    assert (tmp_path / "mean_shift.txt").read_text() == printed
+    assert (tmp_path / "mean_shift.png").stat().st_size > 1000
+
+
+def test_verdicts_can_be_negative():
+    e1, e2, _ = np.eye(3)
+    one, two = modes_of([e1], np.array([0, -1])), modes_of([e1, e2], np.array([0, 1]))
+    labels = [np.array([0, 1]), np.array([0, 1])]
+    counts = [
+        mean_shift.Count(5.0, two, two, two.centers, 0.0, labels),
+        mean_shift.Count(9.0, one, two, one.centers, np.inf, labels),
+    ]
+    places = np.stack([[e1, e2], [e1, e2]])
+    moved = mean_shift.Queries(np.arange(2.0), places, np.array([[0.0, 0.0], [0.0, -1.0]]), one)
+    assert moved.largest_fall == 1.0 and moved.nearest[1] == pytest.approx(np.sqrt(2.0))
+    met = [bar.met for bar in mean_shift.promised([1e-9], counts, moved)]
+    assert met == [False, False, True, False, False, False]
+    assert not any(finding.agrees for finding in mean_shift.findings(counts, moved)[:5])
+
+
+def test_sets_of_unequal_size_do_not_match():
+    assert mean_shift._farthest(np.eye(3), np.eye(3)[:2]) == np.inf
+    assert mean_shift._farthest(np.eye(3), np.eye(3)[::-1]) == 0.0
+
+
+@pytest.mark.full
+def test_the_study_at_its_default_size(tmp_path):
+    assert mean_shift.main(["--out", str(tmp_path)]) == 0
