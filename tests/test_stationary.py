@@ -1,0 +1,116 @@
+"""Stationary states: closed forms, agreement with long runs, what is refused."""
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+
+from meshes import circle, icosphere
+from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention, initial
+from pde.field import Field
+from pde.one_body import PotentialDrift
+from pde.simulation import run_to
+from pde.stationary import NoStationaryState, law_at_rest, stationary_state
+
+NORTH = [0.0, 0.0, 1.0]
+
+
+def noisy(mesh, kappa, beta=0.0, normalized=True, **options):
+    d = mesh.ambient_dim
+    field = SelfAttention(np.eye(d), np.eye(d), beta, normalized=normalized, **options)
+    return FiniteVolume(mesh, Equation(field, diffusion=1.0 / kappa))
+
+
+def langevin(kappa):
+    """m = coth(kappa m) - 1 / (kappa m)."""
+    return brentq(lambda m: 1.0 / np.tanh(kappa * m) - 1.0 / (kappa * m) - m, 1e-3, 1.0)
+
+
+@pytest.mark.parametrize("kappa", [4.0, 8.0])
+def test_beta_0_against_the_closed_form(kappa):
+    errors = []
+    for frequency in (6, 12):
+        fv = noisy(icosphere(frequency), kappa)
+        found = stationary_state(fv, initial.von_mises_fisher(NORTH, 2.0))
+        m = np.linalg.norm(fv.measure(found.state).mean())
+        errors.append(abs(m - langevin(kappa)))
+        assert found.residual < 1e-10
+    assert 1.65 < np.log2(errors[0] / errors[1]) < 2.35
+    assert errors[1] < 1e-4
+
+
+def test_below_the_threshold_only_the_uniform_law_is_left():
+    mesh = icosphere(6)
+    found = stationary_state(noisy(mesh, 2.8), initial.von_mises_fisher(NORTH, 2.0), 1e-9, 5)
+    np.testing.assert_allclose(found.state, 1.0 / mesh.total_area, rtol=1e-6)
+
+
+@pytest.mark.parametrize("normalized", [True, False])
+def test_a_run_stays_where_the_solver_says(normalized):
+    fv = noisy(icosphere(6), 8.0, beta=1.0, normalized=normalized, tolerance=None)
+    rho = stationary_state(fv, initial.von_mises_fisher(NORTH, 5.0), 1e-12).state
+    assert rho.max() > 3.0 * rho.min()
+    assert np.abs(run_to(fv, rho, 3.0) - rho).max() < 1e-11 * rho.max()
+
+
+def test_without_a_potential_the_law_at_rest_is_the_null_vector():
+    """V not a multiple of B; a run from elsewhere ends in the state found."""
+    V = np.array([[1.0, 0.3, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
+    equation = Equation(SelfAttention(V, np.eye(3), 1.0, tolerance=None), diffusion=0.4)
+    fv = FiniteVolume(icosphere(5), equation)
+    start = fv.initial_state(initial.von_mises_fisher([0.0, 0.6, 0.8], 1.0))
+    found = stationary_state(fv, start, 1e-10)
+    assert fv.norm(fv.rhs(0.0, found.state)) < 1e-9
+    late = run_to(fv, start, 80.0, tolerance=1e-3)
+    assert fv.norm(late - found.state) < 1e-9
+
+
+class Spiral(Field):
+    """The gradient of 2 z and a rotation about the axis: its law at rest is that of 2 z alone."""
+
+    def velocity(self, x, mu=None, t=0.0):
+        return 2.0 * (np.array(NORTH) - x[:, 2:] * x) + np.cross(NORTH, x)
+
+
+def test_rotation_about_the_axis_leaves_the_gibbs_state():
+    errors = []
+    for frequency in (6, 12):
+        mesh = icosphere(frequency)
+        fv = FiniteVolume(mesh, Equation(Spiral(), diffusion=0.5))
+        w = law_at_rest(fv, np.full(mesh.n_cells, 1.0 / mesh.total_area))
+        exact = mesh.average(initial.von_mises_fisher(NORTH, 4.0))
+        errors.append(fv.norm(np.exp(w) - exact))
+    assert 1.65 < np.log2(errors[0] / errors[1]) < 2.35
+    assert errors[1] < 0.01
+
+
+def test_variable_diffusion():
+    """No drift: the law at rest is 1 / D."""
+    mesh = icosphere(5)
+    still = PrescribedVelocity(lambda x, t: 0.0 * x)
+    fv = FiniteVolume(mesh, Equation(still, diffusion=lambda x, mu, t: 1.0 + 0.5 * x[:, 2]))
+    found = stationary_state(fv, np.ones(mesh.n_cells))
+    np.testing.assert_allclose(np.ptp(found.state * (1.0 + 0.5 * mesh.centers[:, 2])), 0, atol=1e-9)
+    assert mesh.areas @ found.state == pytest.approx(mesh.total_area, rel=1e-13)
+
+
+def test_newton_finds_the_unstable_uniform_state():
+    """kappa = 8 > 3: from near the uniform law relaxation leaves it, Newton's method does not."""
+    fv = noisy(circle(64), 8.0)
+    guess = 1.0 + 1e-3 * fv.mesh.centers[:, 0]
+    still = stationary_state(fv, guess, relaxations=0).state
+    assert np.ptp(still) < 1e-8
+    left = stationary_state(fv, guess, relaxations=60).state
+    assert np.ptp(left) > 1.0
+
+
+def test_what_is_refused():
+    mesh = icosphere(3)
+    plain = FiniteVolume(mesh, Equation(PotentialDrift(lambda x: x[:, 2], lambda x: 0.0 * x)))
+    with pytest.raises(ValueError, match="order 1 or 2 with diffusion > 0"):
+        stationary_state(plain, np.ones(92))
+    with pytest.raises(ValueError, match="guess must be one density > 0"):
+        stationary_state(noisy(mesh, 4.0), np.r_[0.0, np.ones(91)])
+    with pytest.raises(ValueError, match="tolerance must be > 0"):
+        stationary_state(noisy(mesh, 4.0), np.ones(92), tolerance=0.0)
+    with pytest.raises(NoStationaryState, match="within 1 Newton steps .* residual stayed at"):
+        stationary_state(noisy(mesh, 30.0, 1.0), initial.uniform(), 1e-13, 1, max_newton=1)
