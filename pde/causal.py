@@ -36,6 +36,7 @@ from pde.attention import SelfAttention
 from pde.field import Field, Scaled, Sum
 from pde.measure import Measure
 from pde.normalisation import NormalisedTokens
+from pde.time_dependent import TimeDependent
 
 BLOCK_ENTRIES = 1 << 21
 """Softmax weights held at once: 16 MB."""
@@ -75,6 +76,8 @@ def causal_output(field: Field, x: Array, t: float = 0.0) -> Array:
         return np.sum(outputs, axis=0)
     if isinstance(field, Scaled):
         return field.factor * causal_output(field.field, x, t)
+    if isinstance(field, TimeDependent):
+        return causal_output(field.now(t), x, t)
     if not field.is_nonlocal:
         return field.output(x, None, t)
     if isinstance(field, SelfAttention) and field.normalized:

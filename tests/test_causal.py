@@ -18,6 +18,7 @@ from pde.causal import CausalTokens, causal_output
 from pde.field import UndefinedQuantity
 from pde.normalisation import SCHEMES, NormalisedTokens
 from pde.simulation import run_to
+from pde.time_dependent import TimeDependent
 
 
 def cloud(n, d, seed=0):
@@ -68,6 +69,9 @@ def test_any_field_can_be_causal():
     parts = causal_output(head, x) + 0.5 * causal_output(other, x) - local.output(x)
     np.testing.assert_allclose(total, parts, atol=1e-13)
     np.testing.assert_allclose(causal_output(other, x), one_by_one(other, x), atol=1e-13)
+    turned_up = TimeDependent(lambda t: SelfAttention(V, B, 1.0 + t))
+    expected = one_by_one(SelfAttention(V, B, 3.0), x)
+    np.testing.assert_allclose(causal_output(turned_up, x, 2.0), expected, atol=1e-13)
     with pytest.raises(UndefinedQuantity, match="PrescribedVelocity defines no output"):
         CausalTokens(PrescribedVelocity(lambda x, t: 0.0 * x)).rhs(0.0, x)
 

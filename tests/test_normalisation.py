@@ -3,8 +3,17 @@
 import numpy as np
 import pytest
 
-from pde import Measure, SelfAttention, Simulation, Solution
+from pde import (
+    Measure,
+    PrescribedVelocity,
+    SelfAttention,
+    Simulation,
+    Solution,
+    ZeroTemperatureAttention,
+)
+from pde.callbacks import AtTimes
 from pde.normalisation import SCHEMES, NormalisedTokens
+from pde.restart import Checkpoint
 from pde.simulation import run_to
 from validation import exact
 from validation.equiangular_tokens import tokens
@@ -146,6 +155,34 @@ def test_contraction_laws_far_out(scheme, clock, rate):
     gap, r = reduction(scheme, 5, 1.0, 0.1, times, **OPTIONS.get(scheme, {}))
     measured = -np.diff(np.log(gap))[0] / np.diff(clock(times, r))[0]
     assert measured == pytest.approx(rate, rel=1e-3)
+
+
+def test_velocities_are_projected_outputs():
+    V, B = np.random.default_rng(4).standard_normal((2, 3, 3))
+    x = cloud(5, 3)
+    mu = Measure(x[:4])
+    fields = [SelfAttention(V, B, 1.5), SelfAttention(V, B, 1.5, normalized=False)]
+    fields.append(ZeroTemperatureAttention(V, B))
+    fields.append(fields[0] + 2.0 * fields[1] - fields[2])
+    for field in fields:
+        output = field.output(x, mu)
+        tangent = output - np.sum(x * output, axis=1, keepdims=True) * x
+        np.testing.assert_allclose(field.velocity(x, mu), tangent, atol=1e-13)
+        assert np.abs(output - tangent).max() > 0.1
+    weights = np.exp(1.5 * x @ B @ x[:4].T) / 4.0
+    np.testing.assert_allclose(fields[1].output(x, mu), weights @ x[:4] @ V.T, atol=1e-12)
+    with pytest.raises(ValueError, match="PrescribedVelocity defines no output"):
+        PrescribedVelocity(lambda x, t: 0.0 * x).output(x)
+
+
+def test_a_stopped_run_goes_on_to_the_bit(tmp_path):
+    whole = Simulation(system("mix_ln"), cloud(5, 3)).run(until=2.0, save_at=[0.5, 1.0, 2.0])
+    part = Simulation(system("mix_ln"), cloud(5, 3))
+    checkpoint = Checkpoint(AtTimes([0.5]), tmp_path / "restart.npz")
+    part.run(until=1.0, save_at=[0.5], callbacks=[checkpoint])
+    again = Simulation(system("mix_ln"), cloud(5, 3))
+    solution = again.run(until=2.0, save_at=[1.0, 2.0], resume=tmp_path / "restart.npz")
+    np.testing.assert_array_equal(solution.states[-1], whole.states[-1])
 
 
 def test_results_are_stored(tmp_path):

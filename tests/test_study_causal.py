@@ -44,3 +44,8 @@ def test_bars_can_be_missed():
     assert [bar.met for bar in wrong] == [False, True, False, False, True, False, False, True]
     slower = dataclasses.replace(found, full=np.exp(-0.4 * t))
     assert not causal.promised(slower, [(0.0, 1.0, 0.99)], held)[4].met
+
+
+@pytest.mark.full
+def test_the_study_at_its_full_size(tmp_path):
+    assert causal.main(["--full", "--out", str(tmp_path)]) == 0

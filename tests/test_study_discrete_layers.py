@@ -51,3 +51,8 @@ def test_bars_and_findings_can_be_negative():
     turns["flow"] = (np.zeros(1), np.ones(1))
     fast = dataclasses.replace(run, gap=np.array([1.0, 1e-9]))
     assert not any(finding.agrees for finding in discrete_layers.findings([fast], turns))
+
+
+@pytest.mark.full
+def test_the_study_at_its_full_size(tmp_path):
+    assert discrete_layers.main(["--full", "--out", str(tmp_path)]) == 0

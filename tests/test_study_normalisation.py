@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import pytest
+
 from validation import normalisation
 
 
@@ -21,3 +23,8 @@ def test_bars_can_be_missed():
     assert all(bar.met for bar in normalisation.promised([good], speeds))
     bad = dataclasses.replace(good, particles=1.9, general=2.1, apart=1e-5)
     assert not any(bar.met for bar in normalisation.promised([bad], {"post_ln": (0.1, 0.2)}))
+
+
+@pytest.mark.full
+def test_the_study_at_its_full_size(tmp_path):
+    assert normalisation.main(["--full", "--out", str(tmp_path)]) == 0
