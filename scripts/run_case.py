@@ -39,7 +39,12 @@ CHECKPOINT_SECONDS = 300.0
 
 
 def run_case(
-    case: Case, out: Path, overwrite: bool = False, quiet: bool = False, resume: bool = False
+    case: Case,
+    out: Path,
+    overwrite: bool = False,
+    quiet: bool = False,
+    resume: bool = False,
+    pictures: bool = True,
 ) -> int:
     """Run `case` with its results in the folder `out`; the exit status (see `simulate.main`).
 
@@ -55,7 +60,7 @@ def run_case(
         setup = _warm(_checked_setup(case))
     mine = claimed(out, case, overwrite) if point is None else claimed_again(out, case, point)
     with mine as provenance:
-        return _run(setup, out, provenance, point, quiet, say)
+        return _run(setup, out, provenance, point, quiet, say, pictures)
 
 
 def _run(
@@ -65,6 +70,7 @@ def _run(
     point: Restart | None,
     quiet: bool,
     say: Callable[[str], None],
+    pictures: bool,
 ) -> int:
     """Solve and draw in a folder that is this run's."""
     case, saves = setup.case, AtTimes(setup.case.time.saves)
@@ -89,7 +95,8 @@ def _run(
         if setup.grid.stopped == INTERRUPTED:
             raise KeyboardInterrupt
         say(_summary(setup.grid, time.perf_counter() - begin))
-        draw(setup, table.series, limit, out)
+        if pictures:
+            draw(setup, table.series, limit, out)
     except RestartError as refused:
         raise CaseError(f"--resume {refused}") from refused
     except KeyboardInterrupt:
@@ -134,7 +141,6 @@ def _description(setup: Setup, why_no_limit: str) -> str:
         f"order {system.order}, {setup.grid.stepper.name}, until t = {setup.case.time.until:g}",
         f"  {why_no_limit}" if why_no_limit else "",
         "  no particles: the case leaves them out" if not setup.case.compare.particles else "",
-        "  no particles: the case has diffusion" if setup.case.model.diffusion else "",
     ]
     return "\n".join(line for line in lines if line.strip())
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sphere_attention_scripts import sweep
 from sphere_attention_scripts.case_file import CaseError, find_case, read_case, shipped_cases
 
 DEFAULT_CASE = "concentration"
@@ -54,6 +55,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--overwrite", action="store_true", help="replace a result that DIR already holds"
     )
     run.add_argument("--quiet", action="store_true", help="no progress and no table on the screen")
+    sweep.add_arguments(commands.add_parser("sweep", help=sweep.SUMMARY))
     info = commands.add_parser("info", help="say what a result file holds")
     info.add_argument("file", type=Path, metavar="FILE", help="a result (.nc)")
     export = commands.add_parser(
@@ -83,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _info(arguments.file)
         if arguments.command == "export":
             return _export(arguments)
+        if arguments.command == "sweep":
+            return sweep.run_sweep(arguments)
         return _run(arguments)
     except CaseError as refused:
         return _refuse(refused)

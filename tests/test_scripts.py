@@ -29,6 +29,11 @@ TINY = [
         "--quick --sources-only --out {out}",
         ["source/index.md", "source/api/index.md", "source/command_line.md"],
     ),
+    (
+        "sweep",
+        "circle_kuramoto --vary beta=0,1 --set cells=16 --set until=0.1 --quiet --out {out}",
+        ["sweep.csv", "sweep.nc", "sweep.png"],
+    ),
 ]
 NAMES = sorted({name for name, _, _ in TINY})
 
