@@ -4,7 +4,11 @@ Cells of the sphere are the faces of a two-dimensional UGRID topology; cells of 
 edges of a one-dimensional one. Longitudes and latitudes are in degrees, as CF asks; beside them
 stand the exact Cartesian coordinates, so that `restore` gives the mesh back to the bit.
 
-Convention: UGRID 1.0 (http://ugrid-conventions.github.io/ugrid-conventions).
+Each cell of the sphere also carries the coordinates of its own corners, as CF's bounds: programs
+that know CF but not UGRID draw the cells from them. VTK and ParaView need them: their CF reader
+puts the polygons on the sphere, their UGRID reader makes a triangle or a quadrilateral of any cell.
+
+Conventions: UGRID 1.0 (http://ugrid-conventions.github.io/ugrid-conventions), CF 1.11.
 """
 
 from __future__ import annotations
@@ -77,6 +81,7 @@ def restore(stored: Mapping[str, Variable]) -> SphereMesh:
 
 
 def _sphere(mesh: SphereMesh) -> list[Variable]:
+    corners = padded_corners(mesh)
     topology = {
         "topology_dimension": np.int32(2),
         "face_dimension": "mesh_face",
@@ -88,11 +93,12 @@ def _sphere(mesh: SphereMesh) -> list[Variable]:
     }
     return [
         _topology(topology),
-        _connectivity("mesh_face_nodes", ("mesh_face", "corner"), padded_corners(mesh)),
+        _connectivity("mesh_face_nodes", ("mesh_face", "corner"), corners),
         _connectivity("mesh_edge_nodes", ("mesh_edge", "two"), mesh.edge_vertices),
         _connectivity("mesh_edge_cells", ("mesh_edge", "two"), mesh.edge_cells),
         *_places("mesh_node", "position", mesh.vertices, "Voronoi corners"),
-        *_places("mesh_face", "center", mesh.centers, "Voronoi generators"),
+        *_places("mesh_face", "center", mesh.centers, "Voronoi generators", bounds=True),
+        *_bounds(mesh.vertices, corners),
         _area("mesh_face", mesh.areas),
     ]
 
@@ -154,28 +160,38 @@ def _connectivity(name: str, dimensions: tuple[str, str], data: np.ndarray) -> V
     return Variable(name, dimensions, np.asarray(data, dtype=np.int32), attributes)
 
 
-def _places(on: str, exact: str, points: Array, what: str) -> list[Variable]:
+def _places(on: str, exact: str, points: Array, what: str, bounds: bool = False) -> list[Variable]:
     """Longitude and latitude in degrees, and the exact unit vectors."""
     longitude, latitude = longitude_latitude(points)
+    east = {"standard_name": "longitude", "units": "degrees_east", "long_name": what}
+    north = {"standard_name": "latitude", "units": "degrees_north", "long_name": what}
+    if bounds:
+        east["bounds"], north["bounds"] = f"{on}_lon_bounds", f"{on}_lat_bounds"
     return [
-        Variable(
-            f"{on}_lon",
-            (on,),
-            longitude,
-            {"standard_name": "longitude", "units": "degrees_east", "long_name": what},
-        ),
-        Variable(
-            f"{on}_lat",
-            (on,),
-            latitude,
-            {"standard_name": "latitude", "units": "degrees_north", "long_name": what},
-        ),
+        Variable(f"{on}_lon", (on,), longitude, east),
+        Variable(f"{on}_lat", (on,), latitude, north),
         Variable(
             f"{on}_{exact}",
             (on, "axis"),
             points,
             {"long_name": f"{what}, unit vectors", "units": "1"},
         ),
+    ]
+
+
+def _bounds(vertices: Array, corners: np.ndarray) -> list[Variable]:
+    """Longitudes and latitudes of each cell's corners; the last corner again in place of padding.
+
+    In single precision: they are there to be drawn.
+    """
+    counts = (corners != PADDING).sum(axis=1)
+    last = corners[np.arange(len(corners)), counts - 1]
+    used = np.where(corners == PADDING, last[:, None], corners)
+    return [
+        Variable(
+            f"mesh_face_{name}_bounds", ("mesh_face", "corner"), degrees.astype(np.float32)[used]
+        )
+        for name, degrees in zip(("lon", "lat"), longitude_latitude(vertices), strict=True)
     ]
 
 

@@ -177,6 +177,55 @@ def test_ugrid_topology_means_the_mesh():
     np.testing.assert_allclose(total, mesh.areas, rtol=1e-11)
 
 
+def test_cells_carry_the_corners_of_their_own():
+    """CF's bounds: as many as the widest cell has, the last one again where there are fewer."""
+    mesh = icosphere(4)
+    stored = {variable.name: variable for variable in ugrid.variables(mesh)}
+    corners = stored["mesh_face_nodes"].data
+    for name in ("lon", "lat"):
+        bounds = stored[stored[f"mesh_face_{name}"].attributes["bounds"]]
+        assert bounds.dimensions == ("mesh_face", "corner") and bounds.data.dtype == np.float32
+        nodes = stored[f"mesh_node_{name}"].data
+        for cell, row in enumerate(corners):
+            own = nodes[row[row >= 0]]
+            wanted = np.append(own, [own[-1]] * (len(row) - len(own)))
+            np.testing.assert_allclose(bounds.data[cell], wanted, atol=2e-5)
+
+
+@pytest.mark.parametrize("close", [False, True], ids=["while running", "closed"])
+def test_vtk_and_paraview_draw_the_cells_on_the_sphere(tmp_path, close):
+    """Their reader of CF files, the one that ParaView takes for .nc."""
+    vtk = pytest.importorskip("vtk")
+    mesh = icosphere(4)
+    states = [np.where(mesh.centers[:, k] > 0.0, 1.0, 0.2) for k in range(3)]
+    writer = write(tmp_path / "r.nc", states, mesh=mesh, close=close)
+    reader = vtk.vtkNetCDFCFReader()
+    reader.SetFileName(str(tmp_path / "r.nc"))
+    reader.UpdateMetaData()
+    names = [reader.GetVariableArrayName(i) for i in range(reader.GetNumberOfVariableArrays())]
+    for name in names:
+        reader.SetVariableArrayStatus(name, name == "density")
+    for k, state in enumerate(states):
+        reader.UpdateTimeStep(0.5 * k)
+        grid = reader.GetOutputDataObject(0)
+        assert grid.GetNumberOfCells() == mesh.n_cells
+        density = grid.GetCellData().GetArray("density")
+        np.testing.assert_array_equal([density.GetValue(i) for i in range(mesh.n_cells)], state)
+    size = vtk.vtkCellSizeFilter()
+    size.SetInputData(grid)
+    size.Update()
+    for cell in range(0, mesh.n_cells, 7):
+        polygon = grid.GetCell(cell)
+        assert grid.GetCellType(cell) == vtk.VTK_POLYGON
+        points = polygon.GetPoints()
+        own = mesh.vertices[mesh.cell_vertices[slice(*mesh.cell_offsets[cell : cell + 2])]]
+        found = np.array([points.GetPoint(i) for i in range(len(own))])
+        np.testing.assert_allclose(found, own, atol=1e-6)
+        flat = size.GetOutput().GetCellData().GetArray("Area").GetValue(cell)
+        assert 0.9 * mesh.areas[cell] < flat < mesh.areas[cell]
+    writer.close()
+
+
 # --- kills -----------------------------------------------------------------------------------
 
 
