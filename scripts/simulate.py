@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sphere_attention_scripts import sweep
+from sphere_attention_scripts import sweep, weights_command
 from sphere_attention_scripts.case_file import CaseError, find_case, read_case, shipped_cases
 
 DEFAULT_CASE = "concentration"
@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--quiet", action="store_true", help="no progress and no table on the screen")
     sweep.add_arguments(commands.add_parser("sweep", help=sweep.SUMMARY))
+    weights_command.add_arguments(commands.add_parser("weights", help=weights_command.SUMMARY))
     info = commands.add_parser("info", help="say what a result file holds")
     info.add_argument("file", type=Path, metavar="FILE", help="a result (.nc)")
     export = commands.add_parser(
@@ -87,6 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _export(arguments)
         if arguments.command == "sweep":
             return sweep.run_sweep(arguments)
+        if arguments.command == "weights":
+            return _weights(arguments)
         return _run(arguments)
     except CaseError as refused:
         return _refuse(refused)
@@ -129,6 +132,13 @@ def _export(arguments: argparse.Namespace) -> int:
         return _refuse(failed)
     print("wrote " + ", ".join(map(str, written)))
     return 0
+
+
+def _weights(arguments: argparse.Namespace) -> int:
+    try:
+        return weights_command.run_weights(arguments)
+    except (ValueError, TypeError, OSError, ImportError, FloatingPointError) as failed:
+        return _refuse(failed)
 
 
 def _refuse(why: Exception) -> int:
