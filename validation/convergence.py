@@ -105,15 +105,21 @@ def plot(studies: dict[str, Study], path: str | Path, title: str = "") -> Path:
     """Log-log picture of several studies, each labelled with its last observed order."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5, 4.5), layout="constrained")
+    many = len(studies) > 4
+    figure = Figure(figsize=(9.0 if many else 5.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
-    for label, one in studies.items():
+    for i, (label, one) in enumerate(studies.items()):
         last = one.order[-1]
         order = "" if np.isnan(last) else f" (order {last:.2f})"
-        axes.loglog(one.h, one.error, "o-", label=f"{label}{order}")
+        # After ten, the colours begin again.
+        style = ("o-", "s--", "^:")[i // 10 % 3]
+        axes.loglog(one.h, one.error, style, label=f"{label}{order}")
     axes.set(xlabel="h", ylabel="error", title=title)
     axes.grid(which="both", alpha=0.3)
-    axes.legend()
+    if many:
+        figure.legend(loc="outside right upper", fontsize="x-small")
+    else:
+        axes.legend()
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)

@@ -99,14 +99,14 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     """Distance in widths over time."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.5, 4.5), layout="constrained")
+    figure = Figure(figsize=(7.5, 4.5), layout="constrained")
     axes = figure.add_subplot()
     for run in runs:
         label = f"order {run.order}, {run.mesh.n_cells} cells"
         axes.plot(TIMES, run.distances / run.mesh.spacing, "o-", ms=3, label=label)
     axes.set(xlabel="t", ylabel=r"$W_2$ to the exact solution, in widths $h$", ylim=(0, None))
     axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside right upper", fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
 
