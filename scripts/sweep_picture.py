@@ -22,9 +22,12 @@ DRAWN = ("w2_to_limit", "w2_to_limit_at_least", "entropy", "mean_length", "secon
 def draw_sweep(data: xarray.Dataset, labels: list[str], path: Path) -> str:
     """Draw the curves of all finished runs; why there is no picture, or nothing where there is.
 
-    The key with more values goes by colour, the other one by the style of the line.
+    The key with more values goes by colour, the other one by the style of the line. An older
+    picture goes in any case.
     """
     from pde import plotting
+
+    path.unlink(missing_ok=True)
 
     if len(labels) > 2:
         return f"no picture: {len(labels)} keys are varied, and it shows two at the most"
