@@ -31,6 +31,7 @@ from validation import bars, convergence, side_by_side
 EPS = 0.01
 BETAS = (0.5, 1.0, 2.0)
 KAPPAS = (1e1, 1e2, 1e3, 1e4)
+PAIR_KAPPAS = (10.0, 20.0, 40.0)
 SHAPE = np.diag([1.0, 0.0, -1.0])
 COEFFICIENT = 5.1406
 """Of the minimiser at beta = 1, to its digits."""
@@ -140,16 +141,23 @@ def four_at_rest(d1: float, d2: float) -> tuple[float, float]:
     return phi, float(np.abs(field.velocity(x, Measure(x))).max())
 
 
-def pair_on_cells(delta: float, cells: int, kappa: float) -> tuple[SphereMesh, Array]:
-    """The noisy stationary state of two clusters at +-e_2: angles' mesh and density (N,)."""
+def pairs_on_cells(delta: float, cells: int) -> tuple[SphereMesh, dict[float, Array]]:
+    """Two equal clusters at +-e_2 with less and less noise: densities (N,) by kappa.
+
+    Noise exchanges mass between them, and equal masses need not be stable: Newton steps alone,
+    from the state before, keep to them.
+    """
     mesh = circle(cells)
     D = np.diag([delta, 1.0])
-    fv = FiniteVolume(
-        mesh, Equation(SelfAttention(D, D, 1.0, normalized=False), diffusion=1.0 / kappa)
-    )
-    guess = np.exp(8.0 * mesh.centers[:, 1] ** 2)
-    guess /= guess @ mesh.areas
-    return mesh, stationary_state(fv, guess, tolerance=1e-9).state
+    field = SelfAttention(D, D, 1.0, normalized=False, tolerance=None)
+    rho = np.exp(4.0 * mesh.centers[:, 1] ** 2)
+    rho /= rho @ mesh.areas
+    found = {}
+    for kappa in PAIR_KAPPAS:
+        fv = FiniteVolume(mesh, Equation(field, diffusion=1.0 / kappa))
+        rho = stationary_state(fv, rho, tolerance=1e-8, relaxations=0).state
+        found[kappa] = rho
+    return mesh, found
 
 
 def minimiser_table(found: Sequence[Minimiser]) -> str:
@@ -213,10 +221,10 @@ def panels(found: Sequence[Minimiser], cells: int) -> list[side_by_side.Panel]:
         rates[f"clusters at +-e_{axis}"] = (deltas, values, "-", axis)
         rates[f"threshold {expected:.4f}"] = (np.array([expected]), np.zeros(1), "o", axis)
     pairs: dict[str, side_by_side.Curve] = {}
-    for i, kappa in enumerate((10.0, 30.0, 100.0)):
-        mesh, rho = pair_on_cells(0.5, cells, kappa)
-        angle = np.arctan2(mesh.centers[:, 1], mesh.centers[:, 0])
-        order = np.argsort(angle)
+    mesh, laws = pairs_on_cells(0.5, cells)
+    angle = np.arctan2(mesh.centers[:, 1], mesh.centers[:, 0])
+    order = np.argsort(angle)
+    for i, (kappa, rho) in enumerate(laws.items()):
         pairs[f"kappa = {kappa:g}"] = (angle[order], rho[order], "-", i)
     log = {"xscale": "log"}
     return [
