@@ -80,7 +80,7 @@ class Branch:
     def expansion(self) -> Array:
         """(kappa_c, c, ...) with kappa = kappa_c + c m^2 + ... at the three smallest m."""
         m2 = self.m[:3] ** 2
-        return np.linalg.solve(np.vander(m2, increasing=True), self.kappa[:3])
+        return np.asarray(np.linalg.solve(np.vander(m2, increasing=True), self.kappa[:3]))
 
     @property
     def fold(self) -> float:
@@ -190,8 +190,8 @@ def bistability(mesh: SphereMesh, curve: Branch, until: float) -> Bistability:
 
     near = (1.0 + 0.05 * mesh.average(lambda x: x[:, -1])) / mesh.total_area
     peak = mesh.average(initial.von_mises_fisher(axis, 8.0))
-    ends = [order_parameter(run_to(fv, rho, until, tolerance=1e-3)) for rho in (near, peak)]
-    return Bistability(kappa, *ends, order_parameter(stationary_state(fv, peak).state))
+    low, high = (order_parameter(run_to(fv, rho, until, tolerance=1e-3)) for rho in (near, peak))
+    return Bistability(kappa, low, high, order_parameter(stationary_state(fv, peak).state))
 
 
 def branches(mesh: SphereMesh) -> list[Branch]:
