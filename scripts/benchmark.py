@@ -4,7 +4,9 @@
     python scripts/benchmark.py fast       the fast kernel against direct sums, by size and beta
     python scripts/benchmark.py step       a right-hand side, part by part
     python scripts/benchmark.py output     results on disk and pictures: size and time
+    python scripts/benchmark.py large      a large run: set-up, memory, step, save
 
+`--frequencies 64 128` chooses the meshes of `fast`, `step` and `large`: 10 f^2 + 2 cells.
 `--quick` runs tiny sizes, `--out DIR` stores the table. Everything is compared within one run and
 by the best of several repetitions: absolute times depend on the machine and on its other work.
 """
@@ -20,11 +22,13 @@ import numpy as np
 
 from pde import Measure, log_partition
 from sphere_attention_scripts.benchmark_fast import fast_figures
+from sphere_attention_scripts.benchmark_large import large_figures
 from sphere_attention_scripts.benchmark_output import output_figures
 from sphere_attention_scripts.benchmark_step import best_time, step_figures
 from validation import convergence
 
 Row = Sequence[object]
+Frequencies = Sequence[int] | None
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
@@ -70,7 +74,7 @@ def keops_mean(xi: np.ndarray, mu: Measure) -> Callable[[], np.ndarray]:
     return lambda: ((x | y) + log_weights).sumsoftmaxweight(y, axis=1)
 
 
-def kernel(quick: bool) -> str:
+def kernel(quick: bool, frequencies: Frequencies = None) -> str:
     """Pairs of a target and a source per second, float64, d = 3."""
     n_targets, n_sources = (200, 500) if quick else (8192, 40962)
     xi, mu = random_problem(n_targets, n_sources, beta=50.0)
@@ -94,22 +98,27 @@ def kernel(quick: bool) -> str:
     return table(f"{n_targets} targets, {n_sources} sources", header, rows)
 
 
-def fast(quick: bool) -> str:
+def fast(quick: bool, frequencies: Frequencies = None) -> str:
     """The fast kernel against direct sums: time, error, growth with the number of cells."""
-    return table(*fast_figures(quick))
+    return table(*fast_figures(quick, frequencies=frequencies))
 
 
-def step(quick: bool) -> str:
+def step(quick: bool, frequencies: Frequencies = None) -> str:
     """Parts of a right-hand side against reading its operator once."""
-    return table(*step_figures(quick))
+    return "\n\n".join(table(*figures) for figures in step_figures(quick, frequencies))
 
 
-def output(quick: bool) -> str:
+def output(quick: bool, frequencies: Frequencies = None) -> str:
     """Size and time of results on disk and of pictures."""
     return table(*output_figures(quick))
 
 
-BENCHMARKS = {"kernel": kernel, "fast": fast, "step": step, "output": output}
+def large(quick: bool, frequencies: Frequencies = None) -> str:
+    """What a large run costs: set-up, memory, each part of a step, each part of a save."""
+    return table(*large_figures(quick, frequencies))
+
+
+BENCHMARKS = {"kernel": kernel, "fast": fast, "step": step, "output": output, "large": large}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,10 +127,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", choices=BENCHMARKS, help="what to time")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it runs")
     parser.add_argument(
+        "--frequencies", type=int, nargs="+", metavar="F", help="of fast, step, large: the meshes"
+    )
+    parser.add_argument(
         "--out", type=Path, metavar="DIR", help="store the table in DIR/benchmark-NAME.txt"
     )
     options = parser.parse_args(arguments)
-    text = BENCHMARKS[options.name](options.quick)
+    text = BENCHMARKS[options.name](options.quick, options.frequencies)
     print(text)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)

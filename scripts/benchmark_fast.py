@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,7 +19,7 @@ HEADER = ["cells", "beta", "law", "direct s", "fast s", "speed-up", "log Z", "me
 
 
 def fast_figures(
-    quick: bool, tolerance: float = 1e-8
+    quick: bool, tolerance: float = 1e-8, frequencies: Sequence[int] | None = None
 ) -> tuple[str, list[str], list[tuple[object, ...]]]:
     """All cells against all cells; timings include the building of the patches.
 
@@ -28,7 +29,7 @@ def fast_figures(
     """
     rows: list[tuple[object, ...]] = []
     previous: dict[tuple[float, str], tuple[int, float]] = {}
-    for frequency in (12, 20) if quick else (64, 128, 256):
+    for frequency in frequencies or ((12, 20) if quick else (64, 128, 256)):
         mesh = icosphere(frequency)
         for beta in (10.0, 100.0, 1000.0):
             for law in LAWS:

@@ -22,9 +22,15 @@ FIELDS: dict[str, Field] = {
 }
 
 
-def step_figures(quick: bool) -> tuple[str, Sequence[str], list[Row]]:
-    """Title, header and rows of the table."""
-    mesh = icosphere(4 if quick else 128)
+def step_figures(
+    quick: bool, frequencies: Sequence[int] | None = None
+) -> list[tuple[str, Sequence[str], list[Row]]]:
+    """Title, header and rows of a table for each mesh."""
+    return [_step_figures(quick, n) for n in frequencies or ((4,) if quick else (128,))]
+
+
+def _step_figures(quick: bool, frequency: int) -> tuple[str, Sequence[str], list[Row]]:
+    mesh = icosphere(frequency)
     law = initial.random_band_limited(seed=1)
     rows: list[Row] = []
     for order in (1, 2, 4) if quick else (1, 2, 4, 6):

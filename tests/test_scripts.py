@@ -18,6 +18,7 @@ TINY = [
     ("benchmark", "kernel --quick --out {out}", ["benchmark-kernel.txt"]),
     ("benchmark", "step --quick --out {out}", ["benchmark-step.txt"]),
     ("benchmark", "output --quick --out {out}", ["benchmark-output.txt"]),
+    ("benchmark", "large --quick --out {out}", ["benchmark-large.txt"]),
     (
         "convergence",
         "zero_temperature --set time.until=0.05 --orders 1 2 --frequencies 2 4 "
