@@ -140,6 +140,7 @@ def _particles(solution: Solution, marks: Marks, title: str, toward: Any) -> Fra
         draw_outline(axes, row.projection, fill="0.97", graticule=d == 3)
         draw_marks(axes, row.projection, marks, colour="0.1", halo="w")
     dots: list[Any] = []
+    points = solution.directions
 
     def show(i: int) -> None:
         sheet.labels[0].set_text(_label(solution, i) + (",  front" if d == 3 else ""))
@@ -147,7 +148,7 @@ def _particles(solution: Solution, marks: Marks, title: str, toward: Any) -> Fra
         while dots:
             dots.pop().remove()
         for row, axes in zip(rows, panels, strict=True):
-            dots.append(draw_points(axes, row.projection, solution.states[i], solution.weights))
+            dots.append(draw_points(axes, row.projection, points[i], solution.weights))
 
     return sheet.figure, show
 

@@ -38,10 +38,10 @@ from pde.panels import (
     wrapped,
 )
 from pde.projections import CellRaster, Flat, Mollweide, Orthographic
+from pde.solution import Solution, directions
 
 if TYPE_CHECKING:
     from pde.field import Field
-    from pde.solution import Solution
 
 VIEW = (1.0, 1.0, 0.6)
 """Where the observer of the front stands: e1 on the left, e2 on the right, e3 above."""
@@ -84,6 +84,7 @@ def solution_figure(
     labels = [f"$t = {solution.times[i]:.4g}$" for i in shown]
     states, mesh = [solution.states[i] for i in shown], solution.mesh
     if mesh is None:
+        states = [directions(state) for state in states]
         found = _clusters([Measure(x, solution.weights) for x in states]) if show_clusters else None
         return cloud_figure(states, labels, solution.weights, marks, title, found=found)
     states = [state if state.ndim == 1 else state[:, 0] for state in states]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import Array
+from pde.arguments import UNIT_TOLERANCE, Array
 from pde.measure import Measure
 from pde.storage import ResultWriter, read_result
 
@@ -20,7 +20,8 @@ class Solution:
     """The saved states of a run.
 
     times : (K,) the saved times
-    states : (K, N) or (K, N, k) cell averages on `mesh`; without mesh (K, n, d) particles
+    states : (K, N) or (K, N, k) cell averages on `mesh`; without mesh (K, n, d) particles, where
+        tokens with lengths (Pre-, Peri-LN) count by their directions
     diagnostics : named (K,) arrays, one number for each saved state: mass, minimum, ...
     mesh : of the cells; None for particles
     weights : (n,) masses of the particles; None: equal, total 1
@@ -70,8 +71,13 @@ class Solution:
         if self.to_measure is not None:
             return self.to_measure(state)
         if self.mesh is None:
-            return Measure(state, self.weights)
+            return Measure(directions(state), self.weights)
         return Measure.from_mesh(self.mesh, state if state.ndim == 1 else state[:, 0])
+
+    @property
+    def directions(self) -> Array:
+        """(K, n, d) unit vectors of the particles: what pictures show of tokens with lengths."""
+        return directions(self.states)
 
     def index(self, t: float) -> int:
         """The number of the saved state nearest to time t."""
@@ -124,3 +130,10 @@ class Solution:
             weights=stored.weights,
             metadata=stored.metadata,
         )
+
+
+def directions(points: Array) -> Array:
+    """Points (..., d) as unit vectors: to the bit as they are where they are that already."""
+    lengths = np.linalg.norm(points, axis=-1, keepdims=True)
+    off = np.abs(lengths - 1.0) > UNIT_TOLERANCE
+    return np.asarray(np.divide(points, lengths, out=points.copy(), where=off & (lengths > 0.0)))

@@ -7,7 +7,7 @@ mass or weight on them. Needs the package meshio.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -15,9 +15,7 @@ import numpy as np
 from meshes import SphereMesh
 from pde.arguments import Array
 from pde.files import partial_path, replace, whole_file
-
-if TYPE_CHECKING:
-    from pde.solution import Solution
+from pde.solution import Solution, directions
 
 
 def export_vtk(solution: Solution, path: str | Path, time: float | None = None) -> list[Path]:
@@ -70,7 +68,7 @@ def _write_state(solution: Solution, i: int, path: Path) -> None:
     if solution.mesh is not None:
         points, blocks, data = _cells(solution.mesh, state)
     else:
-        points, blocks, data = _particles(state, solution.weights)
+        points, blocks, data = _particles(directions(state), solution.weights)
     grid = meshio.Mesh(points, blocks, cell_data=data)
     part = partial_path(path)
     try:

@@ -62,7 +62,7 @@ def export_html(
         "colours": _packed(_colour_table()),
     }
     if mesh is None:
-        places = np.round(UNIT * solution.states).astype("<i2")
+        places = np.round(UNIT * solution.directions).astype("<i2")
         content["particles"] = {"n": places.shape[1], "positions": _packed(places)}
     else:
         states = solution.states if solution.states.ndim == 2 else solution.states[:, :, 0]

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
+from pde import SelfAttention, Simulation, initial
 from pde.measure import Measure
+from pde.normalisation import NormalisedTokens
 from pde.solution import Solution
 
 
@@ -66,3 +68,19 @@ def test_what_does_not_belong_together_is_refused(tmp_path):
         Solution([], np.empty((0, 4, 3))).save(tmp_path / "s.nc")
     with pytest.raises(ValueError, match="holds no states"):
         Solution([], np.empty((0, 4, 3))).index(0.0)
+
+
+def test_tokens_with_lengths_count_by_their_directions(tmp_path):
+    """Pre-LN tokens grow; measures and pictures show their directions, also from a file."""
+    tokens = NormalisedTokens(SelfAttention(np.eye(3), np.eye(3), 1.0), "pre_ln")
+    start = initial.sample(initial.uniform(), 8, seed=1)
+    solution = Simulation(tokens, start).run(2.0)
+    path = tmp_path / "tokens.nc"
+    solution.save(path)
+    read = Solution.open(path)
+    assert np.linalg.norm(read.states[-1], axis=1).min() > 1.1
+    expected = tokens.measure(solution.states[-1]).points
+    np.testing.assert_allclose(read.measures[-1].points, expected, rtol=0, atol=1e-15)
+    assert read.directions[0] == pytest.approx(start, abs=0)
+    read.plot(tmp_path / "tokens.png")
+    assert (tmp_path / "tokens.png").stat().st_size > 5000
