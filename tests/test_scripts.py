@@ -32,7 +32,8 @@ TINY = [
     ),
     (
         "sweep",
-        "circle_kuramoto --vary beta=0,1 --set cells=16 --set until=0.1 --quiet --out {out}",
+        "circle_kuramoto --vary beta=0,1 --set cells=16 --set until=0.1 --workers 1 --quiet "
+        "--out {out}",
         ["sweep.csv", "sweep.nc", "sweep.png"],
     ),
 ]
