@@ -1,7 +1,7 @@
 """A small run with everything that a restart has to keep; no kernels, so that it may be forked.
 
 `python restart_runs.py FOLDER` kills it at each of its calls that touch the disk, resumes it, and
-holds the result against that of a run that was never stopped.
+holds the result against that of a run that was never stopped. With `--once` it is run, no more.
 """
 
 import os
@@ -182,5 +182,8 @@ def kill_everywhere(folder):
 
 
 if __name__ == "__main__":
+    if sys.argv[2:] == ["--once"]:
+        Run(sys.argv[1]).go()
+        sys.exit()
     (first, second), anew = kill_everywhere(sys.argv[1])
     print(first, second, anew)

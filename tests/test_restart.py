@@ -1,6 +1,7 @@
 """Restarts: bit for bit as if never stopped, whenever it was killed; other runs are refused."""
 
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -77,6 +78,56 @@ def test_killed_at_every_call(tmp_path):
     assert done.returncode == 0, done.stderr
     first, second, anew = map(int, done.stdout.split())
     assert first > 40 and second > 10 and anew < first // 3
+
+
+SYSTEM_CALLS = ["write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "ftruncate"]
+    "write",
+    "pwrite64",
+    "writev",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "ftruncate",
+    "unlink",
+]
+
+
+def killed_by_the_system(folder, call, count):
+    """Whether a run in `folder` was killed at its `count`-th system call of that name."""
+    files = [folder / name for name in ("run.nc", "run.nc.part", "restart.npz", "restart.npz.part")]
+    inject = f"inject={call}:signal=KILL:when={count}"
+    traced = [word for path in [folder, *files] for word in ("-P", str(path))]
+    trace = ["strace", "-f", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject, *traced]
+    script = [sys.executable, "-W", "ignore", Path(__file__).with_name("restart_runs.py")]
+    done = subprocess.run(
+        [*trace, *script, folder, "--once"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+    )
+    assert done.returncode in (0, -9, 137), done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+@pytest.mark.parametrize("call", SYSTEM_CALLS)
+def test_killed_at_every_system_call(tmp_path, whole, call):
+    """Also inside the libraries that write headers and compress: what is there stays whole."""
+    count = 1
+    while True:
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        if not killed_by_the_system(folder, call, count):
+            break
+        if (folder / "run.nc").exists():
+            states = read_result(folder / "run.nc").states.tolist()
+            assert states == whole["states"][: len(states)]
+        resume = (folder / "restart.npz").exists()
+        assert Run(folder).go(resume=resume).everything() == whole, count
+        count += 1
+    wanted = {"write": 40, "pwrite64": 10, "fsync": 15, "rename": 5, "ftruncate": 2}
+    assert count > wanted.get(call, 0)
 
 
 def test_records_later_than_the_restart_point_are_dropped(tmp_path):
