@@ -81,15 +81,6 @@ def test_killed_at_every_call(tmp_path):
 
 
 SYSTEM_CALLS = ["write", "pwrite64", "writev", "fsync", "fdatasync", "rename", "ftruncate"]
-    "write",
-    "pwrite64",
-    "writev",
-    "fsync",
-    "fdatasync",
-    "rename",
-    "ftruncate",
-    "unlink",
-]
 
 
 def killed_by_the_system(folder, call, count):
