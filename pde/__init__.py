@@ -14,27 +14,50 @@ array([0. , 0.1])
 
 from pde import initial, limits
 from pde.attention import SelfAttention, ZeroTemperatureAttention
+from pde.causal import CausalTokens
+from pde.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
 from pde.equation import Equation
 from pde.finite_volume import FiniteVolume
+from pde.frozen import Frozen
+from pde.heads import Heads
+from pde.layers import through_layers
 from pde.measure import Measure
+from pde.normalisation import NormalisedTokens
+from pde.one_body import Drift, PotentialDrift
 from pde.particles import ParticleSystem
 from pde.partition import log_partition
+from pde.perceptron import Perceptron
 from pde.prescribed import PrescribedVelocity, StreamFunction
 from pde.simulation import Simulation
 from pde.solution import Solution
+from pde.stationary import stationary_state
+from pde.time_dependent import TimeDependent
 
 __all__ = [
+    "CausalTokens",
+    "ConsensusDrift",
+    "Drift",
     "Equation",
     "FiniteVolume",
+    "Frozen",
+    "Heads",
     "Measure",
+    "NormalisedTokens",
     "ParticleSystem",
+    "Perceptron",
+    "PolarisedConsensus",
+    "PotentialDrift",
     "PrescribedVelocity",
     "SelfAttention",
     "Simulation",
     "Solution",
     "StreamFunction",
+    "TimeDependent",
     "ZeroTemperatureAttention",
+    "consensus_equation",
     "initial",
     "limits",
     "log_partition",
+    "stationary_state",
+    "through_layers",
 ]
