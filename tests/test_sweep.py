@@ -82,6 +82,12 @@ def cluster():
         yield ["--scheduler", running.scheduler_address, "--quiet"]
 
 
+@pytest.fixture
+def no_picture(monkeypatch):
+    """Drawing takes longer than the runs."""
+    monkeypatch.setattr(sweep_run, "draw_sweep", lambda *parts: "")
+
+
 # --- the runs of a product ---------------------------------------------------------------------
 
 
@@ -121,7 +127,7 @@ def test_the_table_and_the_dataset_hold_all_runs(product):
     assert (product / "sweep.png").stat().st_size > 10_000
 
 
-def test_the_same_command_again_runs_nothing(product, monkeypatch):
+def test_the_same_command_again_runs_nothing(product, monkeypatch, no_picture):
     def none(*arguments):
         raise AssertionError("a run was started")
 
@@ -131,7 +137,7 @@ def test_the_same_command_again_runs_nothing(product, monkeypatch):
     assert touched(product / "runs") == before
 
 
-def test_final_densities_are_added_where_the_mesh_is_one(product, monkeypatch):
+def test_final_densities_are_added_where_the_mesh_is_one(product, monkeypatch, no_picture):
     """From the finished runs, by the same command with --states."""
     monkeypatch.setattr(sweep_run, "carry_out_jobs", None)
     words = ["--vary", "beta=0,2", "--vary", "mesh.cells=24", *SETS, "--states", "--quiet"]
@@ -148,7 +154,7 @@ def test_final_densities_are_added_where_the_mesh_is_one(product, monkeypatch):
 # --- failures, on a cluster that is there already ----------------------------------------------
 
 
-def test_failed_runs_are_reported_and_run_again_alone(cluster, tmp_path, capsys):
+def test_failed_runs_are_reported_and_run_again_alone(cluster, tmp_path, capsys, no_picture):
     """One finds a file where its folder should be, one has too few cells for its order."""
     (tmp_path / "runs").mkdir()
     blocked = tmp_path / "runs" / "cells=16_order=4"
@@ -212,7 +218,7 @@ def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_to_the_bit(
         assert np.isnan(data["t"][0, 3:]).all() and data["t"][1, -1] == 8.0
 
 
-def test_new_values_and_later_ends_are_added(cluster, product, tmp_path):
+def test_new_values_and_later_ends_are_added(cluster, product, tmp_path, no_picture):
     assert sweep(tmp_path, "--vary", "beta=0", "--set", "cells=16", *SETS, *cluster) == 0
     before = touched(tmp_path / "runs" / "beta=0")
     words = ["--vary", "beta=0,2", "--set", "cells=16", *SETS]
