@@ -46,6 +46,8 @@ def lay_out(source: Path, kept: Path, quick: bool = False) -> None:
             target = source / path.relative_to(DOCS)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
+    for folder in (source, source / "systems"):
+        list_the_others(folder)
     (source / "readme").mkdir()
     for name, text in readme_sections().items():
         (source / "readme" / f"{name}.md").write_text(text, encoding="utf-8")
@@ -58,6 +60,17 @@ def lay_out(source: Path, kept: Path, quick: bool = False) -> None:
             pictures.placeholder(name, target)
         else:
             pictures.make(name, target, kept)
+
+
+def list_the_others(folder: Path) -> None:
+    """In the index of a folder, put the pages that it does not name in place of the line `*`."""
+    index = folder / "index.md"
+    lines = index.read_text(encoding="utf-8").splitlines()
+    pages = sorted(page.stem for page in folder.glob("*.md"))
+    others = [name for name in pages if name not in (*lines, "index")]
+    place = lines.index("*")
+    lines[place : place + 1] = others
+    index.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def readme_sections() -> dict[str, str]:

@@ -12,8 +12,9 @@ import importlib.metadata
 import importlib.util
 import inspect
 import shutil
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sphere_attention_scripts.docs.build import modules
 from sphere_attention_scripts.docs.plain_docstrings import restructured
@@ -96,8 +97,13 @@ def _reference(app: Any, env: Any, node: Any, contnode: Any) -> Any:
     if len(known) == 1:
         where = (env, node["refdoc"], app.builder, "obj", known[0], node, contnode)
         return domain.resolve_xref(*where)
-    full = target.split(".")[0] in OURS and "." in target
-    return None if full else contnode
+    module, _, name = target.rpartition(".")
+    ours = module.split(".")[0] in OURS
+    return None if ours and not _is_type_variable(module, name) else contnode
+
+
+def _is_type_variable(module: str, name: str) -> bool:
+    return isinstance(getattr(sys.modules.get(module), name, None), TypeVar)
 
 
 def _copy_mathjax(app: Any, failed: Exception | None) -> None:

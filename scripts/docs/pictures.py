@@ -92,8 +92,8 @@ def placeholder(name: str, target: Path) -> None:
 
     figure = Figure(figsize=(6.0, 1.2))
     words = command(name)
-    source = " ".join(["python", *words]) if words[0] == "-m" else "the example in the README"
-    figure.text(0.5, 0.5, f"{name}.png: {source}", ha="center")
+    made_by = f"python -m {words[1]} --out DIR" if words[0] == "-m" else "the README's example"
+    figure.text(0.5, 0.5, f"{name}.png: {made_by}", ha="center")
     figure.savefig(target, dpi=80)
 
 
