@@ -2,8 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
+from scipy.special import roots_jacobi
 
-from pde import Equation, Measure, ParticleSystem, SelfAttention
+from meshes import circle, icosphere
+from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, initial
 from pde.consensus import (
     ConsensusDiffusion,
     ConsensusDrift,
@@ -250,6 +253,89 @@ def test_diffusion_vanishes_at_the_consensus_alone():
     assert D(best[None], mu, 0.0) == pytest.approx(0.0, abs=1e-15)
     assert D(-best[None], mu, 0.0) == pytest.approx(0.5 * 0.36 * 4.0)
     assert (consensus_equation(field, 0.6).diffusion(mu.points, mu, 0.0) >= 0.0).all()
+
+
+def towards(e, lam, sigma):
+    """Consensus held at the unit vector e, as if the best particle never moved."""
+    target, field = Measure(e[None]), ConsensusDrift(wavy, beta=1.0, lam=lam)
+    D = ConsensusDiffusion(field, sigma)
+    return Equation(Frozen(field, target), lambda x, mu, t: D(x, target, t))
+
+
+def expected_powers(d, lam, sigma, t, n=48):
+    """(E u, E u^2), u = <x,e>, from the uniform law: the backward equation g_t = L g, g(0) = u^k,
+
+    L g = lam (1-u^2) g' + sigma^2 (1-u) [(1-u^2) g'' - (d-1) u g'],
+
+    by collocation at the Gauss points of the uniform law's weight (1-u^2)^((d-3)/2).
+    """
+    u, weights = roots_jacobi(n, 0.5 * (d - 3), 0.5 * (d - 3))
+    away = u[:, None] - u[None] + np.eye(n)
+    logs, signs = np.log(np.abs(away)).sum(axis=1), np.prod(np.sign(away), axis=1)
+    D = np.exp(logs[:, None] - logs[None]) * signs[:, None] * signs[None] / away
+    np.fill_diagonal(D, 0.0)
+    np.fill_diagonal(D, -D.sum(axis=1))
+    speed = lam * (1.0 - u**2) - sigma**2 * (1.0 - u) * (d - 1) * u
+    L = speed[:, None] * D + (sigma**2 * (1.0 - u) * (1.0 - u**2))[:, None] * (D @ D)
+    return weights @ expm(t * L) @ np.stack([u, u**2], axis=1) / weights.sum()
+
+
+def test_the_reference_without_noise():
+    """tanh(lam t + artanh u) averaged over the uniform law, d = 3: coth t - t / sinh(t)^2."""
+    t = 0.7 * 1.2
+    mean = expected_powers(3, 0.7, 0.0, 1.2)[0]
+    assert mean == pytest.approx(1.0 / np.tanh(t) - t / np.sinh(t) ** 2, abs=1e-10)
+    fine, finer = (expected_powers(6, 1.0, 0.4, 1.0, n) for n in (40, 60))
+    assert fine == pytest.approx(finer, abs=1e-8)
+
+
+@pytest.mark.parametrize(("d", "sigma"), [(2, 0.9), (3, 0.8), (6, 0.4), (6, 0.7)])
+def test_noise_meets_the_backward_equation(d, sigma):
+    """Particles drawn to a consensus that stands still: E u and E u^2 within four errors."""
+    e, lam, t, n = cloud(1, d)[0], 0.8, 1.0, 20_000
+    start = initial.sample(initial.uniform(d), n, seed=2)
+    system = ParticleSystem(towards(e, lam, sigma), seed=1)
+    options = {"stepper": "ssprk2", "tolerance": None, "max_step": 0.05}
+    u = run_to(system, start, t, **options) @ e
+    for values, exact in zip((u, u**2), expected_powers(d, lam, sigma, t), strict=True):
+        assert abs(values.mean() - exact) < 4.0 * values.std() / np.sqrt(n)
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_cells_meet_the_backward_equation_at_second_order(d):
+    e, lam, sigma, t = cloud(1, d)[0], 0.8, 0.8, 1.0
+    exact = expected_powers(d, lam, sigma, t)
+    errors = []
+    for mesh in (circle(60), circle(120)) if d == 2 else (icosphere(6), icosphere(12)):
+        fv = FiniteVolume(mesh, towards(e, lam, sigma))
+        state = run_to(fv, initial.uniform(d), t, tolerance=1e-4)
+        u = mesh.centroids @ e
+        errors.append(np.abs(state * mesh.areas @ np.stack([u, u**2], axis=1) - exact))
+    assert (errors[1] < 1e-3).all()
+    assert (np.log2(errors[0] / errors[1]) > 1.8).all()
+
+
+def test_cells_keep_mass_and_positivity_and_turn_with_the_objective():
+    """A symmetry of the mesh applied to the objective is applied to the density."""
+    mesh, flip = icosphere(6), np.diag([-1.0, 1.0, 1.0])
+    images = np.argmin(np.linalg.norm(mesh.centers[:, None] @ flip - mesh.centers[None], axis=2), 1)
+    assert np.linalg.norm(mesh.centers @ flip - mesh.centers[images], axis=1).max() < 1e-12
+    states = []
+    for J in (wavy, lambda x: wavy(x @ flip)):
+        fv = FiniteVolume(mesh, consensus_equation(ConsensusDrift(J, 4.0), 0.6))
+        states.append(run_to(fv, initial.uniform(), 1.0))
+    assert states[0].min() >= 0.0
+    assert states[0] @ mesh.areas == pytest.approx(1.0, abs=1e-12)
+    assert states[1] == pytest.approx(states[0][images], abs=1e-10)
+    assert np.ptp(states[0]) > 0.05
+
+
+def test_at_beta_0_the_uniform_law_stays():
+    """m = 0 by symmetry, so that |x-m| is constant: plain diffusion."""
+    mesh = icosphere(6)
+    fv = FiniteVolume(mesh, consensus_equation(ConsensusDrift(wavy, 0.0), 0.6))
+    rho = np.full(mesh.n_cells, 1.0 / mesh.total_area)
+    assert run_to(fv, rho, 1.0) == pytest.approx(rho, rel=1e-11)
 
 
 def test_errors_at_the_door():
