@@ -1,0 +1,310 @@
+"""Heads, perceptron, drift and parameters that depend on time, against exact solutions.
+
+    dx/dt = P_x [ sum_h V_h(t) m_h[mu](x) + W(t) s(A x + b) + D(t) x ]
+
+Multi-head attention and the perceptron of a layer (Geshkovski, Letrouit, Polyanskiy, Rigollet,
+arXiv:2312.10794; Rigollet, arXiv:2512.01868) with a linear drift. Four cases are solved exactly:
+
+    heads            two heads at beta = 0 are one with V = V_1 + V_2, whose density stays a
+                     conformal image of the uniform one
+    perceptron       relu with the rows +-A and the columns +-W is linear; with a drift the flow
+                     is that of the matrix exp(t (W A + D))
+    time             a drift a(t) D has the flow of D after the time int a
+    all together     two heads at beta = 0 with V_1 + V_2 = a(t) I, and a perceptron that rotates at
+                     the rate c(t): the conformal solution after the time int a, turned by int c
+
+On cells the order in space is measured: second order on the sphere, fourth on the circle. On
+particles the order in time: of the flow map where it is known, else of the mean of a cloud that is
+a quadrature of the initial law. Step sizes are such that a stepper that took the parameters at the
+beginning of a step for those of its stages would show first order.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from meshes import SphereMesh, circle, icosphere
+from meshes.geometry import norm
+from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation
+from pde.arguments import Array
+from pde.field import Field
+from pde.heads import Heads
+from pde.one_body import Drift
+from pde.perceptron import Perceptron
+from pde.simulation import run_to
+from pde.steppers import EXPLICIT
+from pde.time_dependent import TimeDependent
+from validation import bars, convergence, exact, norms, side_by_side
+
+UNTIL = 1.0
+
+STEPS = (10, 20, 40)
+"""Numbers of steps in which particles reach UNTIL."""
+
+STEPPERS = ("ssprk2", "ssprk3", "ssprk54")
+
+CIRCLES = (128, 256)
+"""Cells of the circle for order 4."""
+
+NAMES = ("heads", "perceptron", "time", "all together")
+
+Density = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A field with what is exactly known of it.
+
+    density : t -> the density, a function of points, with respect to area
+    mean : t -> (d,) the mean of the exact density, or None
+    flow : t -> the map of points, or None
+    """
+
+    name: str
+    field: Field
+    density: Callable[[float], Density]
+    mean: Callable[[float], Array] | None = None
+    flow: Callable[[float], Callable[[Array], Array]] | None = None
+
+
+def speed(t: float) -> float:
+    """a(t), which stays positive and changes within a step."""
+    return 1.0 + 0.8 * np.cos(5.0 * t)
+
+
+def travelled(t: float) -> float:
+    """int_0^t a."""
+    return t + 0.16 * np.sin(5.0 * t)
+
+
+def turning(t: float) -> float:
+    """c(t)."""
+    return 2.0 * np.sin(4.0 * t)
+
+
+def turned(t: float) -> float:
+    """int_0^t c."""
+    return 0.5 * (1.0 - np.cos(4.0 * t))
+
+
+def matrices(d: int) -> tuple[Array, Array]:
+    """(S, J): a general matrix and the rotation's generator about an axis, J^3 = -J."""
+    random = np.random.default_rng(d)
+    S = 0.2 * random.normal(size=(d, d))
+    if d == 2:
+        return S, np.array([[0.0, -1.0], [1.0, 0.0]])
+    axis = np.array([0.6, 0.0, 0.8])
+    return S, np.cross(np.eye(3), -axis)
+
+
+def rotation(J: Array, angle: float) -> Array:
+    """e^{angle J} for J^3 = -J (Rodrigues)."""
+    return np.eye(len(J)) + np.sin(angle) * J + (1.0 - np.cos(angle)) * (J @ J)
+
+
+def folded(M: Array) -> Perceptron:
+    """The relu perceptron with W A = M: relu(z) - relu(-z) = z."""
+    eye = np.eye(len(M))
+    return Perceptron(np.hstack([M, -M]), np.vstack([eye, -eye]), activation="relu")
+
+
+def head(V: Array, number: int) -> SelfAttention:
+    """A head at beta = 0, where its B plays no part."""
+    B = np.random.default_rng(number).normal(size=V.shape)
+    return SelfAttention(V, B, 0.0)
+
+
+def cases(d: int) -> list[Case]:
+    """The four cases in dimension 2 or 3."""
+    S, J = matrices(d)
+    eye, w0 = np.eye(d), np.array([0.1, -0.1, 0.2])[-d:]
+    two, one = exact.InfiniteTemperature(eye + S, w0), exact.InfiniteTemperature(eye, w0)
+    linear = exact.ZeroTemperature(S + 0.5 * J + np.diag([0.2, -0.1, -0.1][:d]), eye)
+
+    def all_at(t: float) -> Field:
+        return Heads([head(speed(t) * (eye - S), 1), head(speed(t) * S, 2), folded(turning(t) * J)])
+
+    def turned_density(t: float) -> Density:
+        R, rho = rotation(J, turned(t)), one.density(travelled(t))
+        return lambda x: rho(x @ R)
+
+    def turned_mean(t: float) -> Array:
+        return rotation(J, turned(t)) @ one.mean(travelled(t))
+
+    perceptron = folded(S) + Drift(linear.A - S)
+    moving = TimeDependent(lambda t: Drift(speed(t) * linear.A))
+    return [
+        Case("heads", Heads([head(eye, 1), head(S, 2)]), two.density, mean=two.mean),
+        Case("perceptron", perceptron, linear.density, flow=linear.flow),
+        Case(
+            "time",
+            moving,
+            lambda t: linear.density(travelled(t)),
+            flow=lambda t: linear.flow(travelled(t)),
+        ),
+        Case("all together", TimeDependent(all_at), turned_density, mean=turned_mean),
+    ]
+
+
+def cells_error(case: Case, order: int, mesh: SphereMesh) -> float:
+    """Relative l2 error of the cell averages at UNTIL, whose error in time is far smaller."""
+    system = FiniteVolume(mesh, Equation(case.field), order=order)
+    tolerance = 1e-6 if order == 2 else 1e-11
+    start = mesh.average(case.density(0.0))
+    end = run_to(system, start, UNTIL, tolerance=tolerance)
+    return norms.relative(mesh, end, mesh.average(case.density(UNTIL)))["l2"]
+
+
+def quadrature(density: Density, d: int) -> Measure:
+    """A cloud that integrates the density's smooth functions to 2e-11 (here)."""
+    nodes = (circle(64) if d == 2 else icosphere(2)).quadrature(8)
+    points = nodes.points.reshape(-1, d)
+    return Measure(points, nodes.weights.reshape(-1) * density(points))
+
+
+def particles_error(case: Case, cloud: Measure, stepper: str, steps: int) -> float:
+    """Distance to the exact positions, the largest, or to the exact mean, at UNTIL."""
+    system = ParticleSystem(Equation(case.field), cloud.weights)
+    end = run_to(
+        system, cloud.points, UNTIL, stepper=stepper, tolerance=None, max_step=UNTIL / steps
+    )
+    if case.flow is not None:
+        return float(norm(end - case.flow(UNTIL)(cloud.points)).max())
+    assert case.mean is not None
+    return float(norm(cloud.weights @ end - case.mean(UNTIL)))
+
+
+def on_cells(frequencies: Sequence[int]) -> dict[tuple[str, int], convergence.Study]:
+    """Errors by case and order: order 2 on the sphere, order 4 on the circle."""
+    found = {}
+    for order, meshes in ((2, list(map(icosphere, frequencies))), (4, list(map(circle, CIRCLES)))):
+        for case in cases(meshes[0].ambient_dim):
+            error_of = partial(cells_error, case, order)
+            found[case.name, order] = convergence.study(error_of, meshes, spacing_of, "l2")
+    return found
+
+
+def spacing_of(mesh: SphereMesh) -> float:
+    """The mesh's width."""
+    return mesh.spacing
+
+
+def on_particles() -> dict[tuple[str, str], convergence.Study]:
+    """Errors by case and stepper, over the step."""
+    found = {}
+    for case in cases(3):
+        cloud = quadrature(case.density(0.0), 3)
+        for stepper in STEPPERS:
+            error_of = partial(particles_error, case, cloud, stepper)
+            found[case.name, stepper] = convergence.study(error_of, list(STEPS), name="error")
+    return found
+
+
+def table(studies: dict[Any, convergence.Study]) -> str:
+    """One line for each case and scheme: the last two errors and their observed order."""
+    rows = []
+    for (name, scheme), study in studies.items():
+        errors = [f"{study.error[-2:][0]:.2e}", f"{study.error[-1]:.2e}"]
+        rows.append([name, str(scheme), *errors, *side_by_side.numbers([study.order[-1]], ".2f")])
+    return convergence.table(["case", "order or stepper", "coarse", "fine", "order"], rows)
+
+
+LARGEST = {2: 4e-3, 4: 1e-6, "ssprk2": 3e-4, "ssprk3": 2e-5, "ssprk54": 1e-7}
+"""Bars for the finest errors, of order 2 from 2,562 cells on."""
+
+
+def promised(cells: dict[Any, Any], particles: dict[Any, Any]) -> list[bars.Bar]:
+    """Orders in space at least the scheme's less 0.35, orders in time the stepper's to 0.15."""
+    found = []
+    for (name, order), study in cells.items():
+        what = f"{name}, cells of order {order}"
+        if order == 2 and study.resolutions[-1].n_cells < 2562:
+            continue
+        found.append(bars.at_most(f"{what}: error", study.error[-1], LARGEST[order]))
+        if len(study.error) > 1:
+            found.append(bars.at_least(f"{what}: observed", study.order[-1], order - 0.35))
+    for (name, stepper), study in particles.items():
+        what, off = f"{name}, {stepper}", study.order[-1] - EXPLICIT[stepper].order
+        found.append(bars.at_most(f"{what}: observed order, off by", abs(off), 0.15))
+        found.append(bars.at_most(f"{what}: error", study.error[-1], LARGEST[stepper]))
+    return found
+
+
+def means(mesh: SphereMesh) -> dict[str, side_by_side.Curve]:
+    """First and third coordinate of the mean over time, all together: exact, cells, particles."""
+    case = cases(3)[-1]
+    assert case.mean is not None
+    times = np.linspace(0.0, 2.0, 21)
+    fine = np.linspace(0.0, 2.0, 201)
+    cloud = quadrature(case.density(0.0), 3)
+    equation = Equation(case.field)
+    runs = {
+        "cells": Simulation(FiniteVolume(mesh, equation), case.density(0.0), tolerance=1e-5),
+        "particles": Simulation(
+            ParticleSystem(equation, cloud.weights), cloud.points, tolerance=1e-6
+        ),
+    }
+    exact_means = np.array([case.mean(t) for t in fine])
+    curves: dict[str, side_by_side.Curve] = {}
+    for i, axis in enumerate((0, 2)):
+        curves[f"x{axis + 1}, exact"] = (fine, exact_means[:, axis], "-", i)
+    for name, simulation in runs.items():
+        measures = simulation.run(until=2.0, save_at=times).measures
+        found = np.array([mu.mean() for mu in measures])
+        for i, axis in enumerate((0, 2)):
+            form = "o" if name == "cells" else "x"
+            curves[f"x{axis + 1}, {name}"] = (times, found[:, axis], form, i)
+    return curves
+
+
+def panels(
+    cells: dict[Any, Any], particles: dict[Any, Any], mesh: SphereMesh
+) -> list[side_by_side.Panel]:
+    """The mean of everything together; errors on cells and of particles."""
+    log = {"yscale": "log"}
+    form = {2: "o-", 4: "s--", "perceptron": "s--", "all together": "o-"}
+    space: dict[str, side_by_side.Curve] = {
+        f"{name}, order {order}": (np.log10(study.h), study.error, form[order], i % 4)
+        for i, ((name, order), study) in enumerate(cells.items())
+    }
+    time: dict[str, side_by_side.Curve] = {}
+    for (name, stepper), study in particles.items():
+        if name in form:
+            time[f"{name}, {stepper}"] = (
+                np.log10(study.h),
+                study.error,
+                form[name],
+                STEPPERS.index(stepper),
+            )
+    return [
+        side_by_side.Panel("all together: mean", "t", "coordinate of the mean", means(mesh)),
+        side_by_side.Panel(
+            "cells: sphere (2), circle (4)", "log10 h", "relative l2 error", space, log
+        ),
+        side_by_side.Panel(
+            "particles", "log10 of the step", "error", time, log | {"ylim": (1e-9, 2.0)}
+        ),
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the study; 0 where all bars are met."""
+    parser = bars.study_parser("composed_fields", __doc__, [8, 16], [16, 32])
+    arguments = parser.parse_args(argv)
+    frequencies = bars.chosen_frequencies(arguments)
+    cells, particles = on_cells(frequencies), on_particles()
+    tables = [f"cells\n{table(cells)}", f"particles\n{table(particles)}"]
+    if arguments.out is not None:
+        drawn = panels(cells, particles, icosphere(min(frequencies)))
+        side_by_side.draw(drawn, arguments.out / "composed_fields.png")
+    return bars.conclude(tables, promised(cells, particles), arguments.out, "composed_fields")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
