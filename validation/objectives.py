@@ -41,7 +41,7 @@ def rastrigin(best: Array) -> Objective:
 
     >>> x = minimiser(3)
     >>> rastrigin(x)(np.array([x, -x])).round(3)
-    array([0.   , 2.346])
+    array([0.   , 2.585])
     """
     d = len(best)
 
