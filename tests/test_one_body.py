@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from pde import Equation, Measure, ParticleSystem, PrescribedVelocity, ZeroTemperatureAttention
+from meshes import icosphere
+from pde import (
+    Equation,
+    FiniteVolume,
+    Measure,
+    ParticleSystem,
+    PrescribedVelocity,
+    ZeroTemperatureAttention,
+)
 from pde.field import UndefinedQuantity
 from pde.one_body import Drift, PotentialDrift, divergence_by_differences
 from pde.perceptron import ACTIVATIONS, Perceptron
@@ -118,6 +126,20 @@ def test_a_drift_is_zero_temperature_attention_with_B_orthogonal():
     x = points(10)
     np.testing.assert_allclose(drift.velocity(x), attention.velocity(x), atol=1e-13)
     np.testing.assert_allclose(drift.divergence(x), attention.divergence(x), atol=1e-13)
+
+
+def test_with_noise_the_gibbs_law_of_the_potential_stays():
+    """rho = e^{psi / D}, for psi of several terms together."""
+    mesh, D = icosphere(4), 0.4
+    terms = [PotentialDrift(cubic, cubic_gradient), Drift(SYMMETRIC)]
+    field = terms[0] + 0.5 * terms[1] + perceptron(3, "tanh", gradient=True)
+    system = FiniteVolume(mesh, Equation(field, diffusion=D))
+    rho = np.exp(field.potential(mesh.centers) / D)
+    rho /= rho @ mesh.areas
+    end = run_to(system, rho, 1.0)
+    np.testing.assert_allclose(end, rho, rtol=0, atol=1e-12 * rho.max())
+    flat = run_to(system, np.full(mesh.n_cells, 1.0 / mesh.total_area), 1.0)
+    assert np.abs(flat - 1.0 / mesh.total_area).max() > 0.01
 
 
 def test_perceptrons_that_are_linear_drifts():
