@@ -164,8 +164,8 @@ def findings(maps: Sequence[Map], near: Sequence[tuple[int, float]]) -> list[sid
     delays = [one.delay(2.0) for one in maps]
     words = ", ".join(f"{x:.3f} (d = {one.d})" for x, one in zip(delays, maps, strict=True))
     text = f"|log(time / orthogonal time)|, mean over beta <= 2: {words}"
-    falls = bool((np.diff(delays) < 0.0).all()) and delays[-1] < 0.01
-    found = [side_by_side.Finding(text, falls)]
+    falling = side_by_side.slope(np.log([one.d for one in maps]), np.log(delays)) < -0.3
+    found = [side_by_side.Finding(text, falling and delays[-1] < 0.01)]
     d, value = np.transpose(near)
     slope = side_by_side.slope(np.log(d), np.log(value))
     text = f"difference of the products to g(t) ~ d^{slope:.2f}, expected -1/2"
