@@ -56,7 +56,13 @@ def average(mesh: SphereMesh, f: Callable[[Array], Array]) -> Array:
 
 def function_values(f: Callable[[Array], Array], points: Array) -> Array:
     """f(points), (m, ...), with one clear sentence when it is not finite real numbers (m, ...)."""
-    values: Any = np.asarray(f(points))
+    if not callable(f):
+        raise TypeError(f"f must be a function of points (m, d), got {type(f).__name__}")
+    returned = f(points)
+    try:
+        values: Any = np.asarray(returned)
+    except ValueError as ragged:
+        raise ValueError("f must return an array, got rows of unequal length") from ragged
     if values.dtype.kind not in "fiub":
         raise TypeError(f"f must return real numbers, got dtype {values.dtype}")
     m, d = points.shape

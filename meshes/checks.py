@@ -35,17 +35,37 @@ def require(holds: Any, what: str, values: NDArray[Any], kind: str) -> None:
         raise MeshError(f"{what}, but {kind} {wrong} has {values[wrong]}")
 
 
-def integer(name: str, value: Any, at_least: int) -> int:
-    """`value` as an int >= at_least."""
+def integer(name: str, value: Any, at_least: int, at_most: int) -> int:
+    """`value` as an int from `at_least` to `at_most`."""
+    wanted = f"{name} must be an integer from {at_least} to {at_most}"
     try:
         if isinstance(value, bool | np.bool_):
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer >= {at_least}, got {value!r}") from None
-    if number < at_least:
-        raise ValueError(f"{name} must be an integer >= {at_least}, got {number}")
+        raise TypeError(f"{wanted}, got {' '.join(repr(value).split())[:80]}") from None
+    if not at_least <= number <= at_most:
+        shown = number if abs(number) < 10**20 else "a number beyond 1e20"
+        raise ValueError(f"{wanted}, got {shown}")
     return number
+
+
+def points_of(d: int, points: Any) -> NDArray[np.float64]:
+    """Finite `points` (m, d), of any lengths up to 1e100."""
+    try:
+        given = np.asarray(points)
+        if given.dtype.kind not in "fiu":
+            raise TypeError
+        array = given.astype(np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"points must be an array (m, {d}) of real numbers") from None
+    if array.ndim != 2 or array.shape[1] != d:
+        raise ValueError(f"points must have shape (m, {d}), got {array.shape}")
+    # Squares of larger numbers are infinite, and every center is equally far.
+    wrong = first_failure((np.abs(array) <= 1e100).all(axis=1))
+    if wrong is not None:
+        raise ValueError(f"points must be finite, got {array[wrong]} in row {wrong}")
+    return array
 
 
 def check_mesh(mesh: SphereMesh) -> None:

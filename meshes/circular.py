@@ -8,6 +8,9 @@ from meshes.checks import integer
 from meshes.geometry import Array, Indices
 from meshes.sphere_mesh import SphereMesh
 
+LARGEST = 2**30 - 1
+"""Of 32-bit connectivity: the cells have 2 n corners."""
+
 
 def circle(n: int) -> SphereMesh:
     """n >= 3 equal arcs of the unit circle; cell i lies around the angle 2 pi (i + 1/2) / n.
@@ -21,7 +24,7 @@ def circle(n: int) -> SphereMesh:
     >>> mesh.n_cells, mesh.n_edges, mesh.ambient_dim
     (6, 6, 2)
     """
-    n = integer("n", n, at_least=3)
+    n = integer("n", n, at_least=3, at_most=LARGEST)
     i = np.arange(n, dtype=np.int32)
     after = (i + 1) % n
     return SphereMesh(

@@ -13,6 +13,11 @@ from meshes.connectivity import half_edge_pairs, triangles_around
 from meshes.geometry import Array, circumcenter, unit
 from meshes.sphere_mesh import SphereMesh
 
+LARGEST_FREQUENCY = 5982
+"""Of 32-bit connectivity: the cells have 60 frequency^2 corners."""
+
+MOST_SWEEPS = 10**6
+
 
 def icosphere(frequency: int, relax: int = 0) -> SphereMesh:
     """Voronoi mesh of S^2 with 10 frequency^2 + 2 cells.
@@ -25,13 +30,14 @@ def icosphere(frequency: int, relax: int = 0) -> SphereMesh:
     are far smaller than the cells and all triangles nearly equilateral, so it stays Delaunay. That
     is checked after the last sweep all the same (MeshError).
 
-    TypeError or ValueError unless frequency and relax are integers in range.
+    TypeError or ValueError unless frequency and relax are integers in range: connectivity is of 32
+    bits, so that the largest frequency is 5982.
 
     >>> icosphere(8).n_cells
     642
     """
-    frequency = integer("frequency", frequency, at_least=1)
-    relax = integer("relax", relax, at_least=0)
+    frequency = integer("frequency", frequency, at_least=1, at_most=LARGEST_FREQUENCY)
+    relax = integer("relax", relax, at_least=0, at_most=MOST_SWEEPS)
     import meshzoo
 
     points, triangles = meshzoo.icosa_sphere(frequency)

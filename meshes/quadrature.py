@@ -12,6 +12,7 @@ from itertools import permutations
 
 import numpy as np
 
+from meshes.checks import integer
 from meshes.geometry import Array, Indices, arc_length, arc_midpoint, norm, triangle_area, unit
 
 # Fully symmetric rules on the triangle: {degree: ((weight, barycentric coordinates), ...)}, a line
@@ -143,8 +144,7 @@ def triangle_rule(degree: int) -> tuple[Array, Array]:
     >>> points.shape, weights.shape
     ((3, 3), (3,))
     """
-    if degree not in range(1, MAX_DEGREE + 1):
-        raise ValueError(f"degree must be an integer from 1 to {MAX_DEGREE}, got {degree!r}")
+    degree = integer("degree", degree, at_least=1, at_most=MAX_DEGREE)
     orbits = _ORBITS[min(available for available in _ORBITS if available >= degree)]
     nodes = [(p, weight) for weight, orbit in orbits for p in sorted(set(permutations(orbit)))]
     return np.array([p for p, _ in nodes]), np.array([weight for _, weight in nodes])
@@ -168,9 +168,11 @@ def triangle_quadrature(a: Array, b: Array, c: Array, degree: int) -> tuple[Arra
 
 
 def gauss_legendre(n: int) -> tuple[Array, Array]:
-    """Nodes (n,) in (-1, 1) and weights (n,), sum 2, of degree 2n - 1; ValueError unless n >= 1."""
-    if n < 1:
-        raise ValueError(f"the number of Gauss points must be >= 1, got {n!r}")
+    """Nodes (n,) in (-1, 1) and weights (n,), sum 2, of degree 2n - 1.
+
+    ValueError or TypeError unless n is an integer from 1 to 100.
+    """
+    n = integer("n", n, at_least=1, at_most=100)
     return np.polynomial.legendre.leggauss(n)
 
 

@@ -42,7 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meshes import averages, geometry
-from meshes.checks import MeshError, check_mesh
+from meshes.checks import MeshError, check_mesh, points_of
 from meshes.connectivity import match_sides
 from meshes.geometry import Array, Indices
 from meshes.quadrature import CellQuadrature, EdgeQuadrature, arc_quadrature
@@ -288,15 +288,17 @@ class SphereMesh:
 
     # ------------------------------------------------------------------ look-up and check
 
-    def locate(self, points: Array) -> Indices:
+    def locate(self, points: Any) -> Indices:
         """(m,) int32 cells that contain the points (m, d): those of their nearest centers.
+
+        Raises ValueError for other shapes and for numbers that are not finite.
 
         >>> from meshes import circle
         >>> mesh = circle(8)
         >>> bool((mesh.locate(mesh.centroids) == np.arange(8)).all())
         True
         """
-        return self._tree.query(points)[1].astype(np.int32)
+        return self._tree.query(points_of(self.ambient_dim, points))[1].astype(np.int32)
 
     @cached_property
     def _tree(self) -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pde.arguments import positive
-from pde.files import replace
+from pde.files import path_of, replace
 from pde.panels import (
     Marks,
     Row,
@@ -52,7 +52,7 @@ def animate(
 
     Raises ValueError for other endings and for what cannot be drawn, RuntimeError without ffmpeg.
     """
-    path = Path(path)
+    path = path_of("path", path)
     rate = positive("frames_per_second", frames_per_second)
     writer = _writer(path, rate)
     if not len(solution.times):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from pde.arguments import Array, positive, real_array
+from pde.arguments import Array, function, natural, positive, real_array, shown
 from pde.solution import Solution
 from pde.storage import ResultWriter
 
@@ -83,7 +83,7 @@ class EverySteps:
     n: int = 1
 
     def __post_init__(self) -> None:
-        positive("n", self.n)
+        natural("n", self.n, 1)
 
     def next_time(self, t: float) -> float:
         """Infinity."""
@@ -124,6 +124,10 @@ class Either:
     first: Schedule
     second: Schedule
 
+    def __post_init__(self) -> None:
+        _check_schedule("first", self.first)
+        _check_schedule("second", self.second)
+
     def next_time(self, t: float) -> float:
         """The nearer of the two."""
         return min(self.first.next_time(t), self.second.next_time(t))
@@ -142,6 +146,9 @@ class Callback:
     """
 
     schedule: Schedule = field(default_factory=EverySteps)
+
+    def __post_init__(self) -> None:
+        _check_schedule("schedule", self.schedule)
 
     def next_time(self, t: float) -> float:
         """The next time the loop must land on for this callback."""
@@ -169,6 +176,14 @@ class Callback:
 
     def finish(self, sim: Simulation) -> None:
         """Called once the run ends, also when it is interrupted."""
+
+
+def _check_schedule(name: str, value: Any) -> None:
+    if not all(callable(getattr(value, method, None)) for method in ("next_time", "due")):
+        raise TypeError(
+            f"{name} must be a schedule such as Every(0.1), AtTimes([0, 1]) or EverySteps(10), "
+            f"got {shown(value)}"
+        )
 
 
 def about(sim: Simulation) -> dict[str, Any]:
@@ -272,6 +287,10 @@ class Monitor(Callback):
     times: list[float] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        function("function", self.function, "function(t, state)")
+
     def act(self, sim: Simulation) -> None:
         """Evaluate the function on the present state."""
         self.times.append(sim.t)
@@ -292,6 +311,10 @@ class SteadyState(Callback):
 
     tolerance: float = 1e-8
     _before: tuple[float, Array] | None = field(default=None, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("tolerance", self.tolerance)
 
     def act(self, sim: Simulation) -> None:
         """Compare with the state seen last."""

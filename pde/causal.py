@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pde.arguments import Array
+from pde.arguments import Array, real_array, unit_points
 from pde.attention import SelfAttention
 from pde.field import Field, Scaled, Sum
 from pde.measure import Measure
@@ -71,6 +71,7 @@ def causal_output(field: Field, x: Array, t: float = 0.0) -> Array:
     array([[1. , 0. ],
            [0.5, 0.5]])
     """
+    x = unit_points("x", x, field.dim)
     if isinstance(field, Sum):
         outputs = [causal_output(term, x, t) for term in field.terms]
         return np.sum(outputs, axis=0)
@@ -92,6 +93,9 @@ def causal_means(xi: Array, y: Array) -> Array:
     xi, y : (n, d). Exponents are taken relative to the largest one of each row: none overflows, and
     a sum holds a 1 at least. Where xi = 0 the sums are running ones.
     """
+    xi, y = real_array("xi", xi, ndim=2), real_array("y", y, ndim=2)
+    if xi.shape != y.shape:
+        raise ValueError(f"xi and y must have one shape (n, d), got {xi.shape} and {y.shape}")
     n = len(y)
     if not xi.any():
         return np.cumsum(y, axis=0) / np.arange(1.0, n + 1.0)[:, None]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, positive
+from pde.arguments import Array, instance, non_negative, positive
 from pde.measure import Measure
 
 CONTRAST = {2: 4.0, 3: 10.0}
@@ -46,6 +46,8 @@ def clusters(mu: Measure, radius: float = 0.2, least: float = 0.05) -> list[Clus
     """
     from scipy.spatial import cKDTree
 
+    instance("mu", mu, Measure)
+    least = non_negative("least", least)
     if not positive("radius", radius) < 0.5 * np.pi:
         raise ValueError(f"radius must be below pi/2, got {radius}")
     if mu.dim > 3:

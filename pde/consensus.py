@@ -32,7 +32,15 @@ from typing import Any
 import numpy as np
 
 from meshes.geometry import dot, tangent_projection
-from pde.arguments import Array, non_negative, positive, real_array, square_matrix
+from pde.arguments import (
+    Array,
+    function,
+    non_negative,
+    positive,
+    real_array,
+    shown,
+    square_matrix,
+)
 from pde.attention import is_symmetric
 from pde.equation import Equation
 from pde.field import Field, UndefinedQuantity
@@ -49,9 +57,7 @@ class Consensus(Field):
     is_nonlocal = True
 
     def __init__(self, objective: Objective, beta: float, lam: float = 1.0) -> None:
-        if not callable(objective):
-            raise TypeError(f"objective must be a function J(x) -> (m,), got {objective!r}")
-        self.objective = objective
+        self.objective = function("objective", objective, "J(x) -> (m,)")
         self.beta = non_negative("beta", beta)
         self.lam = positive("lam", lam)
 
@@ -61,7 +67,8 @@ class Consensus(Field):
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) velocities lam P_x m at the (m, d) points x."""
-        return tangent_projection(np.asarray(x, dtype=float), self.output(x, mu, t))
+        x, mu = self._at(x, mu)
+        return tangent_projection(x, self.output(x, mu, t))
 
     def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) lam m, before projection."""
@@ -159,7 +166,9 @@ class PolarisedConsensus(Consensus):
     ) -> None:
         super().__init__(objective, beta, lam)
         if (B is None) == (kappa is None):
-            raise ValueError(f"one of B and kappa must be given, got B={B!r} and kappa={kappa!r}")
+            raise ValueError(
+                f"one of B and kappa must be given, got B={shown(B)} and kappa={shown(kappa)}"
+            )
         self.kappa = None if kappa is None else positive("kappa", kappa)
         self.B = None if B is None else square_matrix("B", B)
         if self.B is not None:
@@ -230,7 +239,9 @@ class ConsensusDiffusion:
 
     def __init__(self, field: Consensus, sigma: float) -> None:
         if not isinstance(field, Consensus):
-            raise TypeError(f"field must be a ConsensusDrift or PolarisedConsensus, got {field!r}")
+            raise TypeError(
+                f"field must be a ConsensusDrift or PolarisedConsensus, got {shown(field)}"
+            )
         self.field = field
         self.sigma = non_negative("sigma", sigma)
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pde.arguments import Array, non_negative, real_array
+from pde.arguments import Array, instance, non_negative, real_array
 from pde.field import Field
 from pde.measure import Measure
 
@@ -35,11 +35,10 @@ class Equation:
     diffusion: float | Callable = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.field, Field):
-            raise TypeError(
-                f"field must be a Field such as SelfAttention(V, B, beta), got {self.field!r}; "
-                "wrap a function f(x, t) as PrescribedVelocity(f)"
-            )
+        hint = (
+            ", such as SelfAttention(V, B, beta); wrap a function f(x, t) as PrescribedVelocity(f)"
+        )
+        instance("field", self.field, Field, hint)
         if not callable(self.diffusion):
             object.__setattr__(self, "diffusion", non_negative("diffusion", self.diffusion))
 

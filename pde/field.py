@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pde.arguments import Array, number, unit_points
+from pde.arguments import Array, number, real_array, shown, unit_points
 from pde.measure import Measure
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ class Field:
 
     is_nonlocal: bool = False
     dim: int | None = None
+
+    __array_ufunc__ = None
+    """An array times a field is asked of the field, which refuses, not of each entry."""
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) tangent velocities at the (m, d) unit points x."""
@@ -90,7 +93,7 @@ class Field:
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
     ) -> Array:
         """(E, n) velocities through the edges, at their quadrature points, along their normals."""
-        velocity = self.velocity(edges.points.reshape(-1, edges.points.shape[-1]), mu, t)
+        velocity = velocity_of(self, edges.points.reshape(-1, edges.points.shape[-1]), mu, t)
         return np.einsum("end,ed->en", velocity.reshape(edges.points.shape), edges.normals)
 
     def __add__(self, other: Any) -> Field:
@@ -117,7 +120,7 @@ class Field:
         """(x, mu) checked, for a nonlocal field."""
         points = unit_points("x", x, self.dim)
         if not isinstance(mu, Measure):
-            raise TypeError(f"mu must be a Measure for {type(self).__name__}, got {mu!r}")
+            raise TypeError(f"mu must be a Measure for {type(self).__name__}, got {shown(mu)}")
         if mu.dim != points.shape[1]:
             raise ValueError(f"mu must live in dimension {points.shape[1]} like x, got {mu.dim}")
         if not mu.total > 0.0:
@@ -134,7 +137,7 @@ class Sum(Field):
         flat: list[Field] = []
         for term in terms:
             if not isinstance(term, Field):
-                raise TypeError(f"terms must be fields, got {term!r}")
+                raise TypeError(f"terms must be fields, got {shown(term)}")
             flat.extend(term.terms if isinstance(term, Sum) else [term])
         dims = {term.dim for term in flat if term.dim is not None}
         if len(dims) > 1:
@@ -148,19 +151,24 @@ class Sum(Field):
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """Sum of the terms' velocities."""
-        return _total(term.velocity(x, mu, t) for term in self.terms)
+        return _total(velocity_of(term, x, mu, t) for term in self.terms)
 
     def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """Sum of the terms' outputs."""
-        return _total(term.output(x, mu, t) for term in self.terms)
+        return _total(
+            _values_of(term, "output", term.output(x, mu, t), np.shape(x)) for term in self.terms
+        )
 
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """Sum of the terms' divergences."""
-        return _total(term.divergence(x, mu, t) for term in self.terms)
+        return _total(
+            _values_of(term, "divergence", term.divergence(x, mu, t), np.shape(x)[:1])
+            for term in self.terms
+        )
 
     def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """Sum of the terms' potentials."""
-        return _total(term.potential(x, mu, t) for term in self.terms)
+        return _total(potential_of(term, x, mu, t) for term in self.terms)
 
     def driving_energy(self, mu: Measure, t: float | None = None) -> float:
         """Sum of the terms' driving energies."""
@@ -170,7 +178,7 @@ class Sum(Field):
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
     ) -> Array:
         """Sum of the terms' normal velocities, so that exact fluxes stay exact."""
-        return _total(term.normal_velocity(edges, mu, t) for term in self.terms)
+        return _total(normal_velocity_of(term, edges, mu, t) for term in self.terms)
 
 
 class Scaled(Field):
@@ -187,7 +195,7 @@ class Scaled(Field):
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * velocity."""
-        return self.factor * self.field.velocity(x, mu, t)
+        return self.factor * velocity_of(self.field, x, mu, t)
 
     def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * output."""
@@ -199,7 +207,7 @@ class Scaled(Field):
 
     def potential(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """factor * potential."""
-        return self.factor * self.field.potential(x, mu, t)
+        return self.factor * potential_of(self.field, x, mu, t)
 
     def driving_energy(self, mu: Measure, t: float | None = None) -> float:
         """factor * driving energy."""
@@ -209,9 +217,37 @@ class Scaled(Field):
         self, edges: EdgeQuadrature, mu: Measure | None = None, t: float = 0.0
     ) -> Array:
         """factor * normal velocity."""
-        return self.factor * self.field.normal_velocity(edges, mu, t)
+        return self.factor * normal_velocity_of(self.field, edges, mu, t)
 
 
 def _total(parts: Any) -> Array:
     first, *others = parts
     return sum(others, start=first)
+
+
+def velocity_of(field: Field, x: Array, mu: Measure | None, t: float) -> Array:
+    """(m, d) velocities of a field, which may be of anyone's making: checked.
+
+    Raises ValueError or TypeError, with the field's name, for another shape and for what is not
+    finite.
+    """
+    return _values_of(field, "velocity", field.velocity(x, mu, t), np.shape(x))
+
+
+def normal_velocity_of(field: Field, edges: EdgeQuadrature, mu: Measure | None, t: float) -> Array:
+    """(E, n) velocities of a field through edges, checked as those of `velocity_of`."""
+    values = field.normal_velocity(edges, mu, t)
+    return _values_of(field, "normal_velocity", values, edges.points.shape[:2])
+
+
+def potential_of(field: Field, x: Array, mu: Measure | None, t: float) -> Array:
+    """(m,) potential of a field, checked as `velocity_of`."""
+    return _values_of(field, "potential", field.potential(x, mu, t), np.shape(x)[:1])
+
+
+def _values_of(field: Field, name: str, values: Any, shape: tuple[int, ...]) -> Array:
+    what = f"{name} of {type(field).__name__}"
+    values = real_array(what, values)
+    if values.shape != shape:
+        raise ValueError(f"{what} must have shape {shape}, got {values.shape}")
+    return values

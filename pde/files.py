@@ -8,6 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from pde.arguments import shown
+
+
+def path_of(name: str, value: Any) -> Path:
+    """`value` as a path; otherwise a TypeError that names it."""
+    if not isinstance(value, str | os.PathLike) or "\0" in os.fspath(value):
+        raise TypeError(f"{name} must be a path, text or Path, got {shown(value)}")
+    return Path(value)
+
 
 def partial_path(path: Path) -> Path:
     """The temporary neighbour through which `path` is written."""

@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import Array, one_of, real_array
+from pde.arguments import Array, instance, number, one_of, real_array
 from pde.drift_diffusion import Exchange, fields_of, state_of
 from pde.equation import Equation
-from pde.field import UndefinedQuantity
+from pde.field import UndefinedQuantity, normal_velocity_of, potential_of, velocity_of
 from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
@@ -136,8 +136,13 @@ class FiniteVolume:
         limiter: str | None = "positivity",
         velocity_at: str | None = None,
     ) -> None:
-        self.mesh = mesh
-        self.equation = equation
+        self.mesh = instance("mesh", mesh, SphereMesh)
+        self.equation = instance("equation", equation, Equation)
+        if equation.field.dim not in (None, mesh.ambient_dim):
+            raise ValueError(
+                f"equation must be of dimension {mesh.ambient_dim} like mesh, "
+                f"got a field of d = {equation.field.dim}"
+            )
         self.order = one_of("order", order, ORDERS)
         self.courant = FINE_COURANT if order == 8 else COURANT
         self.limiter = one_of("limiter", limiter, LIMITERS)
@@ -181,11 +186,11 @@ class FiniteVolume:
         """(E, n) integrated normal velocities at the edges' Gauss points."""
         field, edges = self.equation.field, self.edges
         if self.velocity_at == "edges":
-            return edges.weights * field.normal_velocity(edges, mu, t)
+            return edges.weights * normal_velocity_of(field, edges, mu, t)
         out = np.empty(edges.weights.shape)
         stencils, weights = self._interpolation
         kernels.edge_fluxes(
-            field.velocity(self.mesh.centroids, mu, t),
+            velocity_of(field, self.mesh.centroids, mu, t),
             stencils,
             weights,
             self.mesh.edge_cells,
@@ -224,7 +229,7 @@ class FiniteVolume:
     def drift(self, t: float, mu: Measure | None) -> Array:
         """(E,) integrated normal velocities, from differences of the potential where it has one."""
         try:
-            potential = self.equation.field.potential(self.mesh.centers, mu, t)
+            potential = potential_of(self.equation.field, self.mesh.centers, mu, t)
         except UndefinedQuantity:
             return self.fluxes(t, mu).sum(axis=1)
         first, second = self.mesh.edge_cells.T
@@ -242,11 +247,11 @@ class FiniteVolume:
 
     def rhs(self, t: float, state: Any) -> Array:
         """Tendency of the cell averages, not limited by any step."""
-        return self.stage(t, self._shaped(state)).rhs()
+        return self.stage(number("t", t), self._shaped(state)).rhs()
 
     def stable_step(self, t: float, state: Any) -> float:
         """The step of explicit steppers: COURANT times the upwind positivity bound."""
-        return self.stage(t, self._shaped(state)).stable_step
+        return self.stage(number("t", t), self._shaped(state)).stable_step
 
     def project(self, state: Array) -> Array:
         """The state itself: cell averages have no constraint to return to."""

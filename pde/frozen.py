@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pde.arguments import Array
+from pde.arguments import Array, instance
 from pde.field import Field
 from pde.measure import Measure
 
@@ -32,10 +32,8 @@ class Frozen(Field):
     """
 
     def __init__(self, field: Field, mu: Measure) -> None:
-        if not isinstance(field, Field):
-            raise TypeError(f"field must be a Field, got {field!r}")
-        if not isinstance(mu, Measure):
-            raise TypeError(f"mu must be a Measure, got {mu!r}")
+        instance("field", field, Field)
+        instance("mu", mu, Measure)
         if field.dim not in (None, mu.dim):
             raise ValueError(f"mu must live in dimension {field.dim} like field, got {mu.dim}")
         self.field = field

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pde.arguments import shown
 from pde.field import Field, Sum
 
 
@@ -30,14 +31,14 @@ class Heads(Sum):
 
     def __init__(self, heads: Iterable[Field]) -> None:
         if isinstance(heads, Field) or not isinstance(heads, Iterable):
-            raise TypeError(f"heads must be a sequence of fields, got {heads!r}")
+            raise TypeError(f"heads must be a sequence of fields, got {shown(heads)}")
         self.heads: tuple[Field, ...] = tuple(heads)
         if not self.heads:
             raise ValueError("heads must hold at least one field, got none")
         first: tuple[int, int] | None = None
         for i, head in enumerate(self.heads):
             if not isinstance(head, Field):
-                raise TypeError(f"heads must be fields, got {head!r} as head {i}")
+                raise TypeError(f"heads must be fields, got {shown(head)} as head {i}")
             if head.dim is None:
                 continue
             if first is not None and head.dim != first[1]:

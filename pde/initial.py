@@ -18,7 +18,10 @@ from meshes import SphereMesh, circle, icosphere
 from meshes.geometry import norm, unit
 from pde.arguments import (
     Array,
+    function,
+    natural,
     non_negative,
+    one_of,
     positive,
     real_array,
     square_matrix,
@@ -36,6 +39,9 @@ from pde.laws import (
 )
 
 Density = Callable[[Array], Array]
+
+LARGEST_SEED = 2**128
+"""Of the generators, that of the noise among them."""
 
 
 def uniform(d: int = 3) -> Law:
@@ -112,9 +118,8 @@ def random_band_limited(seed: int, degree: int = 4, amplitude: float = 0.5, d: i
     amplitude = non_negative("amplitude", amplitude)
     if amplitude >= 1.0:
         raise ValueError(f"amplitude must be < 1 for a positive density, got {amplitude}")
-    if d not in (2, 3) or degree < 1:
-        raise ValueError(f"degree must be >= 1 and d 2 or 3, got degree {degree}, d {d}")
-    return BandLimited(np.random.default_rng(seed), int(degree), amplitude, d)
+    degree, d = natural("degree", degree, 1), one_of("d", d, (2, 3))
+    return BandLimited(_generator(seed), degree, amplitude, d)
 
 
 def sample(f: Density | Law, n: int, seed: int | np.random.Generator, d: int = 3) -> Array:
@@ -128,14 +133,20 @@ def sample(f: Density | Law, n: int, seed: int | np.random.Generator, d: int = 3
     cells' masses are exact to quadrature; within a cell the density is flattened, which moves mass
     by at most the cell's diameter (0.02 radians; 0.0008) and smooth integrals by its square.
     """
-    rng = np.random.default_rng(seed)
-    if isinstance(n, bool) or int(n) != n or n < 0:
-        raise ValueError(f"n must be an integer >= 0, got {n!r}")
+    rng, n = _generator(seed), natural("n", n)
     if isinstance(f, Law):
-        return np.ascontiguousarray(f.draw(int(n), rng))
-    if d not in (2, 3):
+        return np.ascontiguousarray(f.draw(n, rng))
+    function("f", f, "of points (m, d) -> (m,), or a law")
+    if natural("d", d) not in (2, 3):
         raise ValueError(f"d must be 2 or 3 for a density without a sampler of its own, got {d}")
-    return _sample_cells(f, int(n), rng, d)
+    return _sample_cells(f, n, rng, d)
+
+
+def _generator(seed: Any) -> np.random.Generator:
+    """The generator given, or that of a seed >= 0."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(natural("seed", seed, below=LARGEST_SEED))
 
 
 def _one_each(name: str, value: Any, k: int) -> Array:

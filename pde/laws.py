@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import betainc, gammaln, ive
 
 from meshes.geometry import norm, unit
-from pde.arguments import Array, unit_points
+from pde.arguments import Array, natural, unit_points
 
 
 @runtime_checkable
@@ -37,9 +37,7 @@ class Uniform:
     """The uniform law on the sphere of R^dim."""
 
     def __init__(self, d: int) -> None:
-        if d < 2:
-            raise ValueError(f"d must be >= 2, got {d}")
-        self.dim = int(d)
+        self.dim = natural("d", d, 2)
 
     def __repr__(self) -> str:
         return f"uniform({self.dim})"

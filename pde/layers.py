@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, natural, number, positive
+from pde.arguments import Array, natural, number, positive, shown
 from pde.field import Field
 from pde.normalisation import NormalisedTokens
 
@@ -51,7 +51,7 @@ def through_layers(
     if isinstance(tokens, Field):
         tokens = NormalisedTokens(tokens)
     if not isinstance(tokens, NormalisedTokens):
-        raise TypeError(f"tokens must be NormalisedTokens or a Field, got {tokens!r}")
+        raise TypeError(f"tokens must be NormalisedTokens or a Field, got {shown(tokens)}")
     n_layers, step, t = natural("n_layers", n_layers), positive("step", step), number("t", t)
     states = [tokens.initial_state(x)]
     for layer in range(n_layers):

@@ -21,6 +21,9 @@ from meshes import circle, icosphere
 from meshes.geometry import norm, unit
 from pde.arguments import (
     Array,
+    function,
+    instance,
+    natural,
     non_negative,
     one_of,
     positive,
@@ -135,7 +138,7 @@ def distance_to_space(mu: Measure, E: Any) -> float:
     Pi_# rho (V B^T symmetric), so for its solutions this is the distance to their limit, exactly;
     for any other measure it is a lower bound of the distance to every law on E's sphere.
     """
-    E = orthonormal_columns("E", E)
+    E = orthonormal_columns("E", E, instance("mu", mu, Measure).dim)
     inside = mu.points @ E
     across = mu.points - inside @ E.T
     # 2 - 2r = 2 (1 - r^2) / (1 + r), without cancellation where the mass has arrived.
@@ -151,7 +154,7 @@ def distance_to_pair(mu: Measure, e: Any, mass: float) -> float:
     |x + e|^2 - |x - e|^2 = 4 <x, e>, so the optimal plan sends the mass with the largest <x, e> to
     e. This is the distance to Pi_# rho0 at any temperature where dim E = 1.
     """
-    e = orthonormal_columns("e", e)
+    e = orthonormal_columns("e", e, instance("mu", mu, Measure).dim)
     if e.shape[1] != 1:
         raise ValueError(f"e must be one unit vector, got shape {e.shape}")
     mass, total = non_negative("mass", mass), mu.total
@@ -202,7 +205,8 @@ def assumption_2(E: Any, rho0: Measure | Density, p: float = 1.0) -> Report:
     |P_E x| to first order: the integral behaves like int r^{-p} r^{k-1} dr times the density there.
     A density that is bounded there satisfies it if p < k, one that is also positive only if p < k.
     """
-    E, p = orthonormal_columns("E", E), positive("p", p)
+    p, dim = positive("p", p), rho0.dim if isinstance(rho0, Measure) else None
+    E = orthonormal_columns("E", E, dim)
     d, k = E.shape
     if isinstance(rho0, Measure):
         lengths = norm(rho0.points @ E)
@@ -236,9 +240,11 @@ def assumption_3(rho0: Density | Any, dim: int = 3) -> Report:
     dim : d, for a density
     """
     if callable(rho0):
-        values = _density_values(rho0, _all_over(dim))
+        values = _density_values(rho0, _all_over(natural("dim", dim, 2)))
     else:
         values = real_array("rho0", rho0, ndim=1)
+        if not len(values):
+            raise ValueError("rho0 must hold at least one cell average, got none")
     lowest = float(values.min())
     if lowest > 0.0:
         return Report(True, f"the density is at least {lowest:.3g}")
@@ -248,14 +254,20 @@ def assumption_3(rho0: Density | Any, dim: int = 3) -> Report:
     )
 
 
-def orthonormal_columns(name: str, value: Any) -> Array:
-    """`value` as a (d, k) matrix with orthonormal columns; a unit vector (d,) is one column."""
+def orthonormal_columns(name: str, value: Any, dim: int | None = None) -> Array:
+    """`value` as a (d, k) matrix with orthonormal columns; a unit vector (d,) is one column.
+
+    dim : the d that is asked for
+    """
     E = real_array(name, value)
     E = E[:, None] if E.ndim == 1 else E
     if E.ndim != 2 or not 1 <= E.shape[1] <= E.shape[0]:
         raise ValueError(f"{name} must have shape (d, k) with 1 <= k <= d, got {E.shape}")
-    off = np.abs(E.T @ E - np.eye(E.shape[1])).max()
-    if off > 1e-8:
+    if dim is not None and len(E) != dim:
+        raise ValueError(f"{name} must have shape (d, k) with d = {dim}, got {E.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        off = np.abs(E.T @ E - np.eye(E.shape[1])).max()
+    if not off <= 1e-8:
         raise ValueError(
             f"{name} must have orthonormal columns, E^T E is off the identity by {off:.3g}"
         )
@@ -311,7 +323,8 @@ def _size(values: Array, by: str) -> Array:
 
 
 def _density_values(rho0: Density, points: Array) -> Array:
-    values = real_array("rho0(points)", rho0(points), finite=False)
+    density = function("rho0", rho0, "of points (m, d), or a Measure")
+    values = real_array("rho0(points)", density(points), finite=False)
     if values.shape != (len(points),):
         raise ValueError(
             f"rho0 must give shape ({len(points)},) at {len(points)} points, got {values.shape}"

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import Array, real_array, unit_points
+from pde.arguments import Array, function, instance, real_array, unit_points
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -24,8 +24,8 @@ class Measure:
     weights : (n,) masses >= 0, kept as given: a drift of the total stays visible.
         None: equal masses of total 1.
 
-    Raises ValueError or TypeError for points off the sphere, negative or non-finite masses and
-    shapes that do not fit.
+    Raises ValueError or TypeError for points off the sphere, negative or non-finite masses, also in
+    total, and shapes that do not fit.
 
     >>> mu = Measure([[1.0, 0.0], [0.0, 1.0]])
     >>> mu.weights
@@ -47,6 +47,10 @@ class Measure:
             if n and weights.min() < 0.0:
                 worst = int(np.argmin(weights))
                 raise ValueError(f"weights must be >= 0, got {weights[worst]:.6g} at index {worst}")
+            with np.errstate(over="ignore"):
+                total = weights.sum()
+            if total == np.inf:
+                raise ValueError("weights must have a finite total: it is beyond float64")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "weights", weights)
 
@@ -56,6 +60,7 @@ class Measure:
 
         rho : (N,) cell averages of a density with respect to surface area.
         """
+        instance("mesh", mesh, SphereMesh)
         rho = real_array("rho", rho, ndim=1)
         if len(rho) != mesh.n_cells:
             raise ValueError(
@@ -83,8 +88,17 @@ class Measure:
         return float(self.weights.sum())
 
     def integrate(self, f: Callable[[Array], Array]) -> Any:
-        """int f dmu for f: (n, d) -> (n, ...): a float for scalar f, else an array."""
-        values = np.tensordot(self.weights, np.asarray(f(self.points), dtype=float), axes=1)
+        """int f dmu for f: (n, d) -> (n, ...): a float for scalar f, else an array.
+
+        Raises ValueError or TypeError where f gives another shape or no finite real numbers.
+        """
+        values = real_array("f(points)", function("f", f, "of points (n, d)")(self.points))
+        if values.shape[:1] != (self.n,):
+            raise ValueError(
+                f"f must give shape ({self.n},) or ({self.n}, ...) at {self.n} points, "
+                f"got {values.shape}"
+            )
+        values = np.tensordot(self.weights, values, axes=1)
         return float(values) if values.ndim == 0 else values
 
     def mean(self) -> Array:
@@ -96,5 +110,11 @@ class Measure:
         return (self.weights[:, None] * self.points).T @ self.points
 
     def push(self, f: Callable[[Array], Array]) -> Measure:
-        """The push-forward f_# mu: every atom moves to f(point), with its mass."""
-        return Measure(f(self.points), self.weights)
+        """The push-forward f_# mu: every atom moves to f(point), with its mass.
+
+        Raises ValueError or TypeError where f does not give one unit vector for each point.
+        """
+        points = unit_points("f(points)", function("f", f, "of points (n, d)")(self.points))
+        if len(points) != self.n:
+            raise ValueError(f"f must give {self.n} points for {self.n}, got {len(points)}")
+        return Measure(points, self.weights)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from meshes.geometry import dot, norm, tangent_projection, unit
-from pde.arguments import Array, positive, unit_points
+from pde.arguments import Array, instance, positive, unit_points
 from pde.measure import Measure
 from pde.partition import log_partition, log_partition_covariance
 
@@ -71,6 +71,7 @@ def find_modes(mu: Measure, beta: float, starts: Any = None, apart: float = 1e-4
     >>> len(modes), modes.reached
     (2, array([0, 1]))
     """
+    instance("mu", mu, Measure)
     beta, apart = positive("beta", beta), positive("apart", apart)
     if starts is None:
         starts = mu.points[mu.weights > 0.0]

@@ -40,7 +40,16 @@ import numpy as np
 
 from meshes.geometry import norm as lengths
 from meshes.geometry import tangent_projection, unit
-from pde.arguments import Array, non_negative, one_of, positive, real_array, unit_points
+from pde.arguments import (
+    Array,
+    instance,
+    moving_points,
+    non_negative,
+    number,
+    one_of,
+    positive,
+    unit_points,
+)
 from pde.field import Field
 from pde.measure import Measure
 from pde.particles import ParticleStage
@@ -94,9 +103,7 @@ class NormalisedTokens:
         alpha: float | Callable[[float], float] | None = None,
         tau: float | None = None,
     ) -> None:
-        if not isinstance(field, Field):
-            raise TypeError(f"field must be a Field, got {field!r}")
-        self.field = field
+        self.field = instance("field", field, Field)
         self.scheme: str = one_of("scheme", scheme, SCHEMES)
         if (alpha is not None and scheme != "ngpt") or (tau is not None and scheme != "mix_ln"):
             raise ValueError(
@@ -119,16 +126,8 @@ class NormalisedTokens:
                 "tokens start from points (n, d), got a function; "
                 "draw points from a density with initial.sample(f, n, seed)"
             )
-        state = real_array("state", given, ndim=2)
-        if len(state) == 0:
-            raise ValueError(f"state must hold at least one token, got shape {state.shape}")
-        if not self.has_radius:
-            return unit_points("state", state, self.field.dim).copy()
-        shortest = int(np.argmin(lengths(state)))
-        if not state[shortest].any():
-            raise ValueError(f"state must hold vectors of length > 0, row {shortest} is 0")
-        unit_points("state", unit(state), self.field.dim)
-        return state.copy()
+        state = moving_points(given, self.field.dim)
+        return (state if self.has_radius else unit_points("state", state)).copy()
 
     @property
     def has_radius(self) -> bool:
@@ -198,7 +197,7 @@ class NormalisedTokens:
 
     def rhs(self, t: float, state: Any) -> Array:
         """(n, d) velocities dx/dt."""
-        return self.stage(t, real_array("state", state, ndim=2)).rhs()
+        return self.stage(number("t", t), moving_points(state, self.field.dim)).rhs()
 
     def stable_step(self, t: float, state: Array) -> float:
         """Infinite: accuracy alone limits a token's step."""

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from meshes.geometry import dot, norm, tangent_projection, unit
-from pde.arguments import Array, real_array, square_matrix, unit_points
+from pde.arguments import Array, function, real_array, square_matrix, unit_points
 from pde.attention import is_symmetric
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
@@ -83,11 +83,8 @@ class PotentialDrift(Field):
     """
 
     def __init__(self, psi: Callable[[Array], Any], gradient: Callable[[Array], Any]) -> None:
-        for name, function in (("psi", psi), ("gradient", gradient)):
-            if not callable(function):
-                raise TypeError(f"{name} must be a function of points (m, d), got {function!r}")
-        self.psi = psi
-        self.gradient = gradient
+        self.psi = function("psi", psi, "of points (m, d)")
+        self.gradient = function("gradient", gradient, "of points (m, d)")
 
     def __repr__(self) -> str:
         return f"PotentialDrift({getattr(self.psi, '__name__', self.psi)})"

@@ -15,12 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, natural, real_array, unit_points
+from pde.arguments import Array, instance, moving_points, natural, number, real_array, unit_points
 from pde.equation import Equation
+from pde.field import velocity_of
 from pde.measure import Measure
 from pde.noise import Noise
 from pde.steppers import explicit_for
 from pde.system import Initial
+
+LARGEST_SEED = 2**128
+"""Seeds are keys of the generator (see `noise`), which has 128 bits for them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +67,9 @@ class ParticleSystem:
     default_stepper = explicit_for(order)
 
     def __init__(self, equation: Equation, weights: Any = None, seed: int = 0) -> None:
-        self.equation = equation
+        self.equation = instance("equation", equation, Equation)
         self.weights = None if weights is None else real_array("weights", weights, ndim=1)
-        self.seed = natural("seed", seed)
+        self.seed = natural("seed", seed, below=LARGEST_SEED)
 
     def __repr__(self) -> str:
         return f"ParticleSystem({self.equation!r}, seed={self.seed})"
@@ -111,17 +115,26 @@ class ParticleSystem:
         mu = self.measure(self.project(state))
         noise = self.noise
         return ParticleStage(
-            self.equation.field.velocity(mu.points, mu, t),
+            velocity_of(self.equation.field, mu.points, mu, t),
             stable_step=np.inf if noise is None else noise.step_bound(mu.points, t),
         )
 
     def rhs(self, t: float, state: Any) -> Array:
         """(n, d) velocities of the particles."""
-        return self.stage(t, real_array("state", state, ndim=2)).rhs()
+        return self.stage(number("t", t), self._checked(state)).rhs()
 
     def stable_step(self, t: float, state: Array) -> float:
         """A step that resolves the noise; infinite without: accuracy alone limits it then."""
-        return self.stage(t, real_array("state", state, ndim=2)).stable_step
+        return self.stage(number("t", t), self._checked(state)).stable_step
+
+    def _checked(self, state: Any) -> Array:
+        """(n, d) vectors of lengths > 0, of the field's dimension, as many as there are weights."""
+        points = moving_points(state, self.equation.field.dim)
+        if self.weights is not None and len(points) != len(self.weights):
+            raise ValueError(
+                f"state must hold {len(self.weights)} points like weights, got {points.shape}"
+            )
+        return points
 
     def diagnostics(self, t: float, state: Array) -> dict[str, float]:
         """mass, mean_length |int y dmu|, spread 1 - |mean|^2 / mass^2."""

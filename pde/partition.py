@@ -10,16 +10,14 @@ energy int e^L drho, and the entropic c-transform of chordal W2 is L once more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, positive, real_array
+from pde.arguments import Array, instance, positive, real_array
 from pde.direct_partition import direct_covariance, direct_sums
 from pde.fast_partition import fast_log_partition
-
-if TYPE_CHECKING:
-    from pde.measure import Measure
+from pde.measure import Measure
 
 
 def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple[Array, Array]:
@@ -73,8 +71,9 @@ def log_partition_covariance(xi: Any, mu: Measure) -> tuple[Array, Array, Array]
 
 def _arguments(xi: Any, mu: Measure) -> tuple[Array, Array, Array]:
     """xi, and the points and weights of the points with mass."""
+    instance("mu", mu, Measure)
     xi = real_array("xi", xi, ndim=2)
-    points, weights = np.asarray(mu.points), np.asarray(mu.weights)
+    points, weights = mu.points, mu.weights
     if xi.shape[1] != points.shape[1]:
         raise ValueError(
             f"xi must have shape (m, {points.shape[1]}) for a measure in dimension "

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from meshes.geometry import dot, tangent_projection
-from pde.arguments import Array, one_of, real_array, unit_points
+from pde.arguments import Array, one_of, real_array, shown, unit_points
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
 
@@ -168,13 +168,13 @@ class Perceptron(Field):
 
 def _activation(given: str | Function, derivative: Function | None) -> Activation:
     if derivative is not None and not callable(derivative):
-        raise TypeError(f"derivative must be a function or None, got {derivative!r}")
+        raise TypeError(f"derivative must be a function or None, got {shown(derivative)}")
     if isinstance(given, str):
         if derivative is not None:
             raise ValueError(f"derivative must be None for the known activation {given!r}")
         return ACTIVATIONS[one_of("activation", given, ACTIVATIONS)]
     if not callable(given):
-        raise TypeError(f"activation must be a name or a function, got {given!r}")
+        raise TypeError(f"activation must be a name or a function, got {shown(given)}")
     return Activation(getattr(given, "__name__", repr(given)), given, derivative)
 
 

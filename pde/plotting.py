@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from meshes import SphereMesh
 from pde.arguments import Array, real_array
 from pde.clusters import Cluster, clusters
+from pde.files import path_of, whole_file
 from pde.measure import Measure
 from pde.panels import (
     COLOURS,
@@ -318,9 +319,17 @@ def series_figure(times: Array, series: Mapping[str, Array], title: str = "") ->
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Write a figure in the format that the ending names (.png, .pdf, .svg)."""
-    with style():
-        figure.savefig(path, dpi=DPI)
+    """Write a figure in the format that the ending names (.png, .pdf, .svg).
+
+    Raises ValueError for other endings, OSError where it cannot be written; an older file stays.
+    """
+    path = path_of("path", path)
+    known = figure.canvas.get_supported_filetypes()
+    ending = path.suffix.removeprefix(".").lower()
+    if ending not in known:
+        raise ValueError(f"path must end in .png, .pdf or .svg, got {path}")
+    with style(), whole_file(path) as file:
+        figure.savefig(file, format=ending, dpi=DPI)
 
 
 def _both_sides(toward: Any) -> list[Row]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meshes.geometry import dot, tangent_frame, tangent_projection
-from pde.arguments import Array, real_array, unit_points
+from pde.arguments import Array, function, real_array, unit_points
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
 
@@ -37,9 +37,7 @@ class PrescribedVelocity(Field):
     """
 
     def __init__(self, f: Callable[[Array, float], Any]) -> None:
-        if not callable(f):
-            raise TypeError(f"f must be a function f(x, t) -> (m, d), got {f!r}")
-        self.f = f
+        self.f = function("f", f, "f(x, t) -> (m, d)")
 
     def __repr__(self) -> str:
         return f"PrescribedVelocity({getattr(self.f, '__name__', self.f)})"
@@ -85,9 +83,7 @@ class StreamFunction(Field):
     dim = 3
 
     def __init__(self, psi: Callable[[Array, float], Any]) -> None:
-        if not callable(psi):
-            raise TypeError(f"psi must be a function psi(x, t) -> (m,), got {psi!r}")
-        self.psi = psi
+        self.psi = function("psi", psi, "psi(x, t) -> (m,)")
         # The points last used, with the edges that they belong to: asked for at every stage.
         self._arcs: tuple[EdgeQuadrature, Array] | None = None
 

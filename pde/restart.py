@@ -32,7 +32,7 @@ import numpy as np
 
 from pde.arguments import Array
 from pde.callbacks import Callback, EverySeconds, Schedule, about
-from pde.files import whole_file
+from pde.files import path_of, whole_file
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation
@@ -105,7 +105,7 @@ def write_restart(path: str | Path, sim: Simulation, metadata: Mapping[str, Any]
     arrays: list[np.ndarray] = []
     text = json.dumps(_packed(content, arrays))
     parts: dict[str, Any] = {f"a{i}": array for i, array in enumerate(arrays)}
-    with whole_file(Path(path)) as file:
+    with whole_file(path_of("path", path)) as file:
         np.savez(file, content=np.frombuffer(text.encode(), np.uint8), **parts)
 
 
@@ -115,7 +115,7 @@ def read_restart(path: str | Path) -> Restart:
     Raises FileNotFoundError, or RestartError (a ValueError) for what is damaged, from elsewhere or
     of another layout.
     """
-    path = Path(path)
+    path = path_of("path", path)
     if not path.exists():
         raise FileNotFoundError(f"there is no restart file {path}")
     try:

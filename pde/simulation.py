@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pde import restart
-from pde.arguments import Array, number, one_of, positive, real_array
+from pde.arguments import Array, number, one_of, positive, real_array, shown
 from pde.callbacks import AtTimes, Callback, Record
 from pde.implicit import implicit
 from pde.solution import Solution
@@ -54,10 +54,12 @@ class Simulation:
         t: float = 0.0,
         max_step: float | None = None,
     ) -> None:
+        if not all(callable(getattr(system, name, None)) for name in ("stage", "initial_state")):
+            raise TypeError(f"system must be a FiniteVolume or ParticleSystem, got {shown(system)}")
         self.system = system
         self.state = system.initial_state(state)
         self.stepper = stepper_named(system.default_stepper if stepper is None else stepper)
-        if tolerance == "default":
+        if isinstance(tolerance, str) and tolerance == "default":
             tolerance = system.tolerance if self.stepper.estimates_error else None
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
         if self.tolerance is not None and not self.stepper.estimates_error:
@@ -103,6 +105,7 @@ class Simulation:
         FloatingPointError where the state stops being finite or the step underflows.
         """
         self.stopped = None
+        callbacks = _checked(callbacks)
         remembered = {} if resume is None else restart.resume(self, resume).callbacks
         self.until = number("until", until)
         if self.until < self.t:
@@ -267,7 +270,24 @@ class Simulation:
 
 def stepper_named(name: str | OneStep) -> OneStep:
     """The stepper of that name, or the one given."""
-    return STEPPERS[one_of("stepper", name, STEPPERS)] if isinstance(name, str) else name
+    if isinstance(name, str):
+        return STEPPERS[one_of("stepper", name, STEPPERS)]
+    if not callable(getattr(name, "step", None)) or not hasattr(name, "ssp_coefficient"):
+        raise TypeError(
+            f"stepper must be one of {', '.join(map(repr, STEPPERS))} or a Stepper, "
+            f"got {shown(name)}"
+        )
+    return name
+
+
+def _checked(callbacks: Any) -> list[Callback]:
+    """The callbacks of a run, each of which is one."""
+    if not isinstance(callbacks, list | tuple):
+        raise TypeError(f"callbacks must be a list of callbacks, got {shown(callbacks)}")
+    for callback in callbacks:
+        if not all(callable(getattr(callback, name, None)) for name in ("notify", "finish")):
+            raise TypeError(f"callbacks must be a list of callbacks, got {shown(callback)} in it")
+    return list(callbacks)
 
 
 def run_to(system: System, state: Any, until: float, **options: Any) -> Array:

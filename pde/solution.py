@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import UNIT_TOLERANCE, Array
+from pde.arguments import UNIT_TOLERANCE, Array, instance, number, real_array
 from pde.measure import Measure
 from pde.storage import ResultWriter, read_result
 
@@ -47,11 +47,25 @@ class Solution:
     to_measure: Callable[[Array], Measure] | None = None
 
     def __post_init__(self) -> None:
-        self.times = np.asarray(self.times, dtype=float)
-        self.states = np.asarray(self.states, dtype=float)
+        self.times = real_array("times", self.times, ndim=1)
+        self.states = real_array("states", self.states, finite=False)
+        if self.weights is not None:
+            self.weights = real_array("weights", self.weights, ndim=1)
         count = len(self.times)
-        if len(self.states) != count:
-            raise ValueError(f"states must hold {count} states, as times, got {len(self.states)}")
+        shape = self.states.shape
+        if shape[:1] != (count,):
+            got = shape[0] if shape else "a number"
+            raise ValueError(f"states must hold {count} states, as times, got {got}")
+        if self.mesh is not None:
+            n = instance("mesh", self.mesh, SphereMesh).n_cells
+            fits, wanted = len(shape) in (2, 3), f"({count}, {n}) or ({count}, {n}, k)"
+        elif self.weights is not None:
+            n = len(self.weights)
+            fits, wanted = len(shape) == 3, f"({count}, {n}, d)"
+        else:
+            n, fits, wanted = 0, True, ""
+        if count and wanted and not (fits and shape[1] == n):
+            raise ValueError(f"states must have shape {wanted}, got {shape}")
         for name, values in self.diagnostics.items():
             if len(values) != count:
                 raise ValueError(f"diagnostics[{name!r}] must hold {count}, got {len(values)}")
@@ -81,6 +95,7 @@ class Solution:
 
     def index(self, t: float) -> int:
         """The number of the saved state nearest to time t."""
+        t = number("t", t)
         if not len(self.times):
             raise ValueError("the solution holds no states")
         return int(np.argmin(np.abs(self.times - t)))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, natural, positive
+from pde.arguments import Array, instance, natural, number, positive
 from pde.field import UndefinedQuantity
 from pde.finite_volume import DriftDiffusionStage, FiniteVolume
 from pde.system import Initial
@@ -79,7 +79,8 @@ def stationary_state(
     >>> bool(np.ptp(np.log(rho) - system.mesh.centers[:, 0] ** 2) < 1e-9)
     True
     """
-    tolerance = positive("tolerance", tolerance)
+    instance("system", system, FiniteVolume)
+    tolerance, t = positive("tolerance", tolerance), number("t", t)
     natural("relaxations", relaxations)
     natural("max_newton", max_newton)
     iteration = _Iteration(system, system.initial_state(guess), t)

@@ -28,6 +28,7 @@ import numpy as np
 from meshes import SphereMesh
 from pde import netcdf, ugrid
 from pde.arguments import Array, number, real_array
+from pde.files import path_of
 from pde.netcdf import UNLIMITED, RecordFile, Variable
 
 FORMAT = 1
@@ -81,7 +82,7 @@ class ResultWriter:
         metadata: Mapping[str, Any] | None = None,
         keep: int = 0,
     ) -> None:
-        self.path = Path(path)
+        self.path = path_of("path", path)
         if not self.path.parent.is_dir():
             raise ValueError(f"path {self.path} lies in a folder that does not exist")
         if not os.access(self.path.parent, os.W_OK):
@@ -235,7 +236,7 @@ def read_result(path: str | Path) -> StoredResult:
     Raises FileNotFoundError, or ValueError in one sentence for a file that is damaged, comes from
     elsewhere or from a later version; ImportError for NetCDF-4 without the package netCDF4.
     """
-    path = Path(path)
+    path = path_of("path", path)
     stored, attributes = netcdf.read(path)
     version = attributes.get("sphere_attention_format")
     if not isinstance(version, int | np.integer):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pde.arguments import Array, number
+from pde.arguments import Array, function, number, shown
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
 
@@ -39,9 +39,7 @@ class TimeDependent(Field):
     """
 
     def __init__(self, field_at: Callable[[float], Field], at: float = 0.0) -> None:
-        if not callable(field_at):
-            raise TypeError(f"field_at must be a function t -> Field, got {field_at!r}")
-        self.field_at = field_at
+        self.field_at = function("field_at", field_at, "t -> Field")
         first = _field(field_at, number("at", at))
         self.dim = first.dim
         self.is_nonlocal = first.is_nonlocal
@@ -108,5 +106,5 @@ class TimeDependent(Field):
 def _field(field_at: Callable[[float], Field], t: float) -> Field:
     field = field_at(t)
     if not isinstance(field, Field):
-        raise TypeError(f"field_at must give a Field, got {field!r} at t = {t:g}")
+        raise TypeError(f"field_at must give a Field, got {shown(field)} at t = {t:g}")
     return field

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array
-from pde.files import partial_path, replace, whole_file
+from pde.files import partial_path, path_of, replace, whole_file
 from pde.solution import Solution, directions
 
 
@@ -27,7 +27,7 @@ def export_vtk(solution: Solution, path: str | Path, time: float | None = None) 
     Raises ValueError for other endings and for what has no place in space (particles of d > 3),
     ImportError without the package meshio.
     """
-    path = Path(path)
+    path = path_of("path", path)
     if path.suffix not in (".vtu", ".pvd"):
         raise ValueError(f"path must end in .vtu (one state) or .pvd (all of them), got {path}")
     if not len(solution.times):

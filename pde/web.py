@@ -17,7 +17,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array
-from pde.files import whole_file
+from pde.files import path_of, whole_file
 from pde.panels import COLOURS, Marks, density_norm
 from pde.plotting import VIEW
 
@@ -41,6 +41,7 @@ def export_html(
 
     Raises ValueError for solutions without states or not on the sphere in R^3.
     """
+    path = path_of("path", path)
     if not len(solution.times):
         raise ValueError(f"the solution holds no states, so nothing was written to {path}")
     mesh = solution.mesh
@@ -70,7 +71,7 @@ def export_html(
     # "<" could end the script element early.
     text = json.dumps(content).replace("<", "\\u003c")
     page = PAGE.read_text(encoding="utf-8").replace(PLACE_FOR_DATA, text)
-    with whole_file(Path(path), "w") as file:
+    with whole_file(path, "w") as file:
         file.write(page)
 
 

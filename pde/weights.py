@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, real_array
+from pde.arguments import Array, real_array, shown
 from pde.attention import SelfAttention
 
 SHOWN = 4
@@ -136,9 +136,11 @@ def read_head(
     """
     names = {"key": key, "query": query, "value": value, "output": output}
     if not isinstance(heads, int | np.integer) or heads < 1:
-        raise ValueError(f"heads must be a whole number >= 1, got {heads!r}")
+        raise ValueError(f"heads must be a whole number >= 1, got {shown(heads)}")
     if not isinstance(head, int | np.integer) or not 0 <= head < heads:
-        raise ValueError(f"head must be one of 0 to {heads - 1} for heads = {heads}, got {head!r}")
+        raise ValueError(
+            f"head must be one of 0 to {heads - 1} for heads = {heads}, got {shown(head)}"
+        )
     if heads > 1 and output is None:
         raise ValueError(
             f"output must be given for heads = {heads}: each head's values need their columns of it"

@@ -164,7 +164,8 @@ def test_triangle_rule_is_not_exact_beyond_its_degree(degree):
 
 @pytest.mark.parametrize("degree", [0, 11, -1, 2.5, None])
 def test_unknown_degrees_are_refused(degree):
-    with pytest.raises(ValueError, match=r"degree must be an integer from 1 to 10, got"):
+    kind = ValueError if isinstance(degree, int) else TypeError
+    with pytest.raises(kind, match=r"degree must be an integer from 1 to 10, got"):
         q.triangle_rule(degree)
 
 
@@ -206,5 +207,5 @@ def test_arc_quadrature_is_gauss_on_the_great_circle():
 
 
 def test_gauss_points_need_a_positive_number():
-    with pytest.raises(ValueError, match=r"must be >= 1, got 0"):
+    with pytest.raises(ValueError, match="n must be an integer from 1 to 100, got 0"):
         q.gauss_legendre(0)

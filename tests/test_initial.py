@@ -173,7 +173,7 @@ def test_seeds_decide(law):
         (lambda: initial.random_band_limited(0, amplitude=1.0), "amplitude must be < 1"),
         (lambda: initial.random_band_limited(0, degree=0), "degree must be >= 1"),
         (lambda: initial.uniform(1), "d must be >= 2"),
-        (lambda: initial.sample(initial.uniform(), -1, 0), "n must be an integer >= 0, got -1"),
+        (lambda: initial.sample(initial.uniform(), -1, 0), "n must be >= 0, got -1"),
         (lambda: initial.sample(lambda x: x[:, 0], 1, 0), "f must be a density"),
         (lambda: initial.sample(lambda x: x[:, 0], 1, 0, d=4), "d must be 2 or 3"),
         (lambda: initial.uniform(2)(np.eye(3)), "d = 2"),

@@ -81,7 +81,7 @@ def test_numbers_are_checked():
         real_array("V", [[1j]])
     with pytest.raises(TypeError, match="V must hold real numbers"):
         real_array("V", ["a"])
-    with pytest.raises(TypeError, match="beta must be a number, got '3'"):
+    with pytest.raises(TypeError, match="beta must be a real number, got '3'"):
         positive("beta", "3")
     with pytest.raises(ValueError, match=r"beta must be > 0, got 0\.0"):
         positive("beta", 0)

@@ -220,11 +220,11 @@ def test_bad_states_give_one_sentence():
     with pytest.raises(ValueError, match="state must be unit vectors, row 1"):
         post.initial_state([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
     np.testing.assert_array_equal(pre.initial_state([[0.0, 2.0, 0.0]]), [[0.0, 2.0, 0.0]])
-    with pytest.raises(ValueError, match="length > 0, row 1 is 0"):
+    with pytest.raises(ValueError, match="length > 0.*row 1 has 0"):
         pre.initial_state([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
     with pytest.raises(ValueError, match="d = 3"):
         pre.initial_state(np.eye(4))
-    with pytest.raises(ValueError, match="at least one token"):
+    with pytest.raises(ValueError, match="n >= 1"):
         pre.initial_state(np.empty((0, 3)))
     with pytest.raises(TypeError, match="got a function"):
         pre.initial_state(lambda x: x[:, 0])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, real_array
+from pde.arguments import Array, function, positive, real_array, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +73,16 @@ def study(
             10   0.1  1.000e-02
             20  0.05  2.500e-03   2.00
     """
+    function("error_of", error_of, "of a resolution")
+    if not isinstance(resolutions, Sequence | np.ndarray) or isinstance(resolutions, str):
+        raise TypeError(f"resolutions must be a sequence, got {shown(resolutions)}")
     resolutions = list(resolutions)
     if not resolutions:
         raise ValueError("resolutions must hold at least one value, got none")
-    h = np.array([1.0 / r if spacing is None else spacing(r) for r in resolutions], dtype=float)
+    if spacing is None:
+        h = 1.0 / np.array([positive("resolutions", r) for r in resolutions])
+    else:
+        h = real_array("spacing(resolution)", [spacing(r) for r in resolutions], ndim=1)
     if not (h > 0).all() or not (np.diff(h) < 0).all():
         raise ValueError(f"resolutions must go from coarse to fine, their widths are {h.tolist()}")
     errors = real_array("errors", [error_of(r) for r in resolutions], ndim=1, finite=False)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import real_array
+from pde.arguments import instance, real_array
 
 
 def relative(mesh: SphereMesh, a: Any, b: Any) -> dict[str, float]:
@@ -23,6 +23,7 @@ def relative(mesh: SphereMesh, a: Any, b: Any) -> dict[str, float]:
     >>> {name: round(value, 6) for name, value in errors.items()}
     {'l1': 0.5, 'l2': 1.0, 'linf': 2.0}
     """
+    instance("mesh", mesh, SphereMesh)
     a, b = real_array("a", a, ndim=1), real_array("b", b, ndim=1)
     for name, values in (("a", a), ("b", b)):
         if len(values) != mesh.n_cells:
@@ -33,7 +34,9 @@ def relative(mesh: SphereMesh, a: Any, b: Any) -> dict[str, float]:
     size = np.abs(b)
     if not size.any():
         raise ValueError("b must not vanish everywhere: errors are relative to it")
-    difference, areas = np.abs(a - b), mesh.areas
+    # In units of the largest entry, of which no square leaves the range of float64.
+    scale = max(size.max(), np.abs(a).max())
+    size, difference, areas = size / scale, np.abs(a / scale - b / scale), mesh.areas
     return {
         "l1": float(areas @ difference / (areas @ size)),
         "l2": float(np.sqrt(areas @ difference**2 / (areas @ size**2))),
