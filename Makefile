@@ -1,5 +1,6 @@
 # make run    sets up .venv and runs the main job on the default case (results in out/concentration)
 # make test   sets up .venv and runs the tests
+# make docs   sets up .venv and builds the documentation in out/docs/html
 # make lint   ruff and mypy
 # PYTHON=python3.12 make test   chooses the interpreter the environment is made with
 
@@ -9,14 +10,19 @@ PY := $(VENV)/bin/python
 # The stamp depends on the files that name the dependencies: change them and the next call reinstalls.
 STAMP := $(VENV)/.installed-test
 DEVSTAMP := $(VENV)/.installed-dev
+DOCSTAMP := $(VENV)/.installed-docs
 .DELETE_ON_ERROR:
 
-.PHONY: run test lint clean
+.PHONY: run test docs lint clean
 run: $(STAMP)
 	$(PY) -m sphere_attention_scripts.simulate run --out out/concentration --overwrite
 
 test: $(STAMP)
 	$(PY) -m pytest
+
+# DOCS=--quick leaves placeholders for the pictures
+docs: $(DOCSTAMP)
+	$(PY) scripts/docs/build.py --out out/docs $(DOCS)
 
 lint: $(DEVSTAMP)
 	$(PY) -m ruff check .
@@ -33,6 +39,10 @@ $(STAMP): setup.cfg pyproject.toml
 
 $(DEVSTAMP): $(STAMP)
 	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+$(DOCSTAMP): $(STAMP)
+	$(PY) -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@
 
 clean:
