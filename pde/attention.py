@@ -126,15 +126,15 @@ class SelfAttention(Field):
         c (e^{L(xi)} - M) / beta (USA); for beta = 0 the linear function <x, V m>, times M for USA.
         """
         x, mu = self._at(x, mu)
-        log_z, m = self._partition(x, mu)
-        scale = 1.0 if self.normalized else mu.total
-        if self._is_constant:
-            return scale * dot(x, m @ self.V.T)
-        if self._proportion is None:
+        if self._proportion is None and not self._is_constant:
             raise UndefinedQuantity(
                 "potential needs V = c B (or beta = 0): otherwise the velocity of SelfAttention "
                 "is no gradient"
             )
+        log_z, m = self._partition(x, mu)
+        scale = 1.0 if self.normalized else mu.total
+        if self._is_constant:
+            return scale * dot(x, m @ self.V.T)
         excess = log_z - np.log(mu.total)
         if not self.normalized:
             _check_range(log_z)

@@ -316,7 +316,7 @@ class FiniteVolume:
             "entropy": float((areas[held] * rho[held]) @ logs),
         }
         with contextlib.suppress(UndefinedQuantity):
-            found["energy"] = self.equation.field.energy(self.measure(state))
+            found["energy"] = self.equation.field.energy(self.measure(state), t)
         if self.is_drift_diffusion and not callable(self.equation.diffusion):
             with contextlib.suppress(UndefinedQuantity):
                 driving = self.equation.field.driving_energy(self.measure(state), t)

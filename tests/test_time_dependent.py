@@ -166,3 +166,13 @@ def test_bad_arguments():
     assert TimeDependent(switched, at=1.0).velocity(x, mu, 0.0).shape == x.shape
     with pytest.raises(ValueError, match="t must be finite"):
         TimeDependent(switched).velocity(x, mu, np.inf)
+
+
+def test_cells_record_the_energy_of_the_time():
+    """Of the uniform law, sinh(beta) / (2 beta^2), with beta = 1 + t."""
+    field = TimeDependent(lambda t: SelfAttention(np.eye(3), np.eye(3), 1.0 + t, normalized=False))
+    fv = FiniteVolume(icosphere(8), Equation(field))
+    rho = np.full(fv.mesh.n_cells, 1.0 / fv.mesh.total_area)
+    for t in (0.0, 0.5):
+        expected = np.sinh(1.0 + t) / (2.0 * (1.0 + t) ** 2)
+        assert fv.diagnostics(t, rho)["energy"] == pytest.approx(expected, rel=2e-3)
