@@ -82,7 +82,8 @@ def test_repr_says_what_it_is():
 @pytest.mark.parametrize("make", [icosphere, lambda f: icosphere(2, relax=f), circle])
 @pytest.mark.parametrize("value", [2.0, "3", None, True, np.array([2])])
 def test_counts_that_are_not_integers_are_refused(make, value):
-    with pytest.raises(TypeError, match=r"(frequency|relax|n) must be an integer from \d to \d+, got"):
+    names = "(frequency|relax|n)"
+    with pytest.raises(TypeError, match=rf"{names} must be an integer from \d to \d+, got"):
         make(value)
 
 
