@@ -2,12 +2,13 @@
 
 A kick of length dt moves each point along a great circle by a Gaussian tangent vector of variance
 
-    s2 = 2 D dt (1 - (d - 2) D dt / 3)    in each of the d - 1 directions.
+    s2 = 2 D dt / (1 + (d - 2) D dt / 3)    in each of the d - 1 directions.
 
-The second term is the curvature's: with it a kick agrees with the heat semigroup e^{dt D Laplace}
-to second order in dt on smooth functions (expand E cos(angle) = e^{-(d-1) D dt}), and on the circle
-exactly; without it to first order. For D(x, mu, t), taken at the start of the kick, the scheme is
-that of the Ito form and of weak order 1.
+The divisor is the curvature's: with it a kick agrees with the heat semigroup e^{dt D Laplace} to
+second order in dt on smooth functions (expand E cos(angle) = e^{-(d-1) D dt}), and on the circle
+exactly; without it to first order. Small is what (d - 1) D dt is, the decay of the mean direction
+in a kick. For D(x, mu, t), taken at the start of the kick, the scheme is that of the Ito form and
+of weak order 1.
 
 The numbers of a kick depend on the seed and on the kick's number alone (Philox, a counter-based
 generator: Salmon et al., SC 2011): a run that is restarted goes on to the bit, and needs to store
@@ -25,8 +26,8 @@ from pde.arguments import Array
 from pde.equation import Equation
 from pde.measure import Measure
 
-LARGEST_KICK = 0.02
-"""D dt of a step taken by default: an angle of 0.2 in each direction."""
+LARGEST_KICK = 0.04
+"""(d - 1) D dt of a step at the most: the square of its angle is 2 (d - 1) D dt, on average."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,15 @@ class Noise:
     weights: Array | None = field(default=None, repr=False, compare=False)
 
     def step_bound(self, x: Array, t: float) -> float:
-        """The step at which the fastest particle's D dt is LARGEST_KICK."""
-        largest = float(self._diffusion(x, t).max())
+        """The step at which the fastest particle's (d - 1) D dt is LARGEST_KICK."""
+        largest = (x.shape[1] - 1) * float(self._diffusion(x, t).max())
         return LARGEST_KICK / largest if largest > 0.0 else np.inf
 
     def kick(self, t: float, x: Array, dt: float, number: int) -> Array:
         """The points (n, d) moved; `number` says which kick of the seed it is."""
         time = self._diffusion(x, t) * dt
         random = np.random.Generator(np.random.Philox(key=self.seed, counter=[0, 0, 0, number]))
-        variance = 2.0 * time * np.maximum(1.0 - (x.shape[1] - 2) * time / 3.0, 0.0)
+        variance = 2.0 * time / (1.0 + (x.shape[1] - 2) * time / 3.0)
         steps = tangent_projection(x, random.standard_normal(x.shape))
         steps *= np.sqrt(variance)[:, None]
         angles = np.linalg.norm(steps, axis=1, keepdims=True)

@@ -193,18 +193,51 @@ class Simulation:
         return times
 
     def _advance(self, target: float) -> None:
-        """One accepted step, to `target` at the most."""
+        """One step, to `target` at the most.
+
+        Noise is split off symmetrically (Strang), at second order: half of it, the flow, the other
+        half. With noise the length of the step is fixed before its kicks are drawn, and the flow
+        takes as many steps for it as its errors demand: to shorten a step for what it has drawn
+        would prefer small kicks, at any tolerance.
+        """
         target = min(target, self.until)
         first = self.system.stage(self.t, self.state)
         dt, limit = self._proposed_step(first, target)
+        noise = self.system.noise
+        if noise is None:
+            state, dt, limit = self._accepted(self.t, self.state, first, dt, limit)
+        else:
+            state = noise.kick(self.t, self.state, 0.5 * dt, 2 * self.steps)
+            state = self._flow(state, dt, limit)
+            state = noise.kick(self.t + dt, state, 0.5 * dt, 2 * self.steps + 1)
+        if not np.isfinite(state).all():
+            raise FloatingPointError(f"the state is no longer finite after t = {self.t:.6g}")
+        self.t = target if dt >= target - self.t else self.t + dt
+        self.state, self.last_step = state, dt
+        self.steps += 1
+        self.limited_by[limit] += 1
+
+    def _flow(self, state: Array, dt: float, limit: str) -> Array:
+        """The state after a time `dt` without noise, in one step or several."""
+        t, end = self.t, self.t + dt
+        while t < end:
+            first = self.system.stage(t, state)
+            state, taken, _ = self._accepted(t, state, first, end - t, limit)
+            t = end if taken >= end - t else t + taken
+        return state
+
+    def _accepted(
+        self, t: float, state: Array, first: Stage, dt: float, limit: str
+    ) -> tuple[Array, float, str]:
+        """(state after an accepted step, its length <= dt, what limited it)."""
         while True:
-            if self.t + dt == self.t:
+            if t + dt == t:
                 raise FloatingPointError(
-                    f"the step underflowed at t = {self.t:.6g} (limited by {limit}); "
+                    f"the step underflowed at t = {t:.6g} (limited by {limit}); "
                     "the velocity is too large or not smooth enough for the tolerance"
                 )
             try:
-                step = self._attempt(dt, first)
+                step = self.stepper.step(self.system, t, state, dt, first)
             except StepTooLarge as failed:
                 allowed = SAFETY * failed.bound * self.stepper.ssp_coefficient
                 dt, limit = min(allowed, SAFETY * dt), "bound"
@@ -212,29 +245,9 @@ class Simulation:
                 continue
             shorter = self._step_for_error(step, dt, limit)
             if shorter is None:
-                break
+                return step.state, dt, limit
             dt, limit = shorter, "error"
             self.rejected["error"] += 1
-        if not np.isfinite(step.state).all():
-            raise FloatingPointError(f"the state is no longer finite after t = {self.t:.6g}")
-        self.t = target if dt >= target - self.t else self.t + dt
-        self.state, self.last_step = step.state, dt
-        self.steps += 1
-        self.limited_by[limit] += 1
-
-    def _attempt(self, dt: float, first: Stage) -> Step:
-        """A step `dt` of the present state, between two halves of its noise where it has one.
-
-        Noise is split off symmetrically (Strang), at second order. The kicks belong to the number
-        of the step: a rejected step is tried again with the same ones, scaled.
-        """
-        noise = self.system.noise
-        if noise is None:
-            return self.stepper.step(self.system, self.t, self.state, dt, first)
-        kicked = noise.kick(self.t, self.state, 0.5 * dt, 2 * self.steps)
-        stage = self.system.stage(self.t, kicked)
-        step = self.stepper.step(self.system, self.t, kicked, dt, stage)
-        return Step(noise.kick(self.t + dt, step.state, 0.5 * dt, 2 * self.steps + 1), step.error)
 
     def _proposed_step(self, first: Stage, target: float) -> tuple[float, str]:
         """(dt, what limits it)."""
