@@ -44,6 +44,7 @@ from numpy.typing import NDArray
 from meshes import averages, geometry
 from meshes.checks import MeshError, check_mesh, points_of
 from meshes.connectivity import match_sides
+from meshes.dissection import dissection
 from meshes.geometry import Array, Indices
 from meshes.quadrature import CellQuadrature, EdgeQuadrature, arc_quadrature
 
@@ -242,6 +243,11 @@ class SphereMesh:
         """Edge of each side of each cell, and whether the cell is that edge's second one."""
         cells = np.repeat(np.arange(self.n_cells, dtype=np.int32), np.diff(self.cell_offsets))
         return match_sides(self.edge_cells, self.edge_vertices, cells, self.cell_vertices)
+
+    @cached_property
+    def dissection(self) -> Indices:
+        """(N,) cells in an order in which matrices of neighbours factorise with little fill-in."""
+        return read_only(dissection(self.centers, self.edge_cells))
 
     # ------------------------------------------------------------------ quadrature
 
