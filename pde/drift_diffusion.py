@@ -155,7 +155,10 @@ class Exchange:
     def _flows(self, fields: Array) -> Array:
         """(k, E, 2) what leaves the first and the second cell of each edge."""
         first, second = self.mesh.edge_cells.T
-        return np.stack([self.forth * fields[:, first], self.back * fields[:, second]], axis=-1)
+        # Filled, not stacked: kernels compile for one layout of memory.
+        flows = np.empty((len(fields), self.mesh.n_edges, 2))
+        flows[..., 0], flows[..., 1] = self.forth * fields[:, first], self.back * fields[:, second]
+        return flows
 
     @cached_property
     def _leaving(self) -> Array:

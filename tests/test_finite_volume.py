@@ -372,8 +372,10 @@ def test_one_signature_per_kernel():
         for field in (non_divergent(), nonlocal_field):
             for order in (1, 2, 4):
                 fv = FiniteVolume(mesh, Equation(field), order=order, limiter=limiter)
+                noisy = FiniteVolume(mesh, Equation(field, diffusion=0.1), order=order)
                 for given in (state, frozen, np.stack([state, state], axis=1), state[::-1]):
                     fv.rhs(0.0, given)
+                    noisy.rhs(0.0, given)
                     fv.stage(0.0, fv.initial_state(given)).rhs(1e-3)
     for module in (flux_kernels, node_kernels):
         for name, kernel in vars(module).items():
