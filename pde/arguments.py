@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 UNIT_TOLERANCE = 1e-8
 """Points may miss the unit sphere by this much: the rounding of long products, not a mistake."""
 
+LARGEST_ENTRY = 1e100
+"""Of matrices and factors: products of three of them stay in the range of float64."""
+
 SHOWN = 80
 """Characters of a wrong value that an error shows."""
 
@@ -89,9 +92,20 @@ def moving_points(value: Any, dim: int | None = None) -> Array:
     return points
 
 
+def coefficients(name: str, value: Any, ndim: int | None = None) -> Array:
+    """`value` as an array of entries up to LARGEST_ENTRY in size."""
+    array = real_array(name, value, ndim=ndim)
+    largest = np.abs(array).max(initial=0.0)
+    if largest > LARGEST_ENTRY:
+        raise ValueError(
+            f"{name} must have entries up to {LARGEST_ENTRY:g} in size, got {largest:.3g}"
+        )
+    return array
+
+
 def square_matrix(name: str, value: Any, dim: int | None = None) -> Array:
-    """`value` as a finite real (d, d) matrix, d >= 2 (d = `dim` where given)."""
-    matrix = real_array(name, value, ndim=2)
+    """`value` as a real (d, d) matrix of `coefficients`, d >= 2 (d = `dim` where given)."""
+    matrix = coefficients(name, value, ndim=2)
     rows, columns = matrix.shape
     if rows != columns or rows < 2 or (dim is not None and rows != dim):
         wanted = "(d, d) with d >= 2" if dim is None else f"({dim}, {dim})"

@@ -13,6 +13,7 @@ DF = beta V Cov B^T (SA) and beta V e^L (Cov + m m^T) B^T (USA), Cov = Hess L(xi
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -20,9 +21,10 @@ import numpy as np
 
 from meshes.geometry import dot, norm, tangent_projection
 from pde.arguments import Array, non_negative, positive, real_array, square_matrix, unit_points
+from pde.direct_partition import LARGEST_XI
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
-from pde.partition import log_partition, log_partition_covariance
+from pde.partition import log_partition, log_partition_covariance, log_ratio
 
 LARGEST_LOG_PARTITION = 700.0
 """e^{logZ} beyond this, times matrices and masses, leaves the range of float64."""
@@ -63,6 +65,14 @@ class SelfAttention(Field):
         self.dim = len(self.V)
         self.B = square_matrix("B", B, self.dim)
         self.beta = non_negative("beta", beta)
+        largest = np.abs(self.B).max()
+        # Python's floats overflow without a warning.
+        if self.dim * self.beta * float(largest) > LARGEST_XI:
+            raise ValueError(
+                f"beta times B must have entries up to {LARGEST_XI / self.dim:.3g} in size, got "
+                f"beta = {self.beta:.3g} and B up to {largest:.3g}; the limit of large beta is "
+                "ZeroTemperatureAttention"
+            )
         self.normalized = bool(normalized)
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
 
@@ -83,8 +93,8 @@ class SelfAttention(Field):
 
     @cached_property
     def _is_constant(self) -> bool:
-        """Whether every point attends equally to all: m and e^L do not depend on x."""
-        return self.beta == 0.0 or not self.B.any()
+        """Whether every point attends equally to all, to rounding: m and e^L do not depend on x."""
+        return self.dim * self.beta * float(np.abs(self.B).max()) < 1e-17
 
     @cached_property
     def _proportion(self) -> float | None:
@@ -126,20 +136,25 @@ class SelfAttention(Field):
         c (e^{L(xi)} - M) / beta (USA); for beta = 0 the linear function <x, V m>, times M for USA.
         """
         x, mu = self._at(x, mu)
-        if self._proportion is None and not self._is_constant:
+        proportion = self._proportion
+        if proportion is None and not self._is_constant:
             raise UndefinedQuantity(
                 "potential needs V = c B (or beta = 0): otherwise the velocity of SelfAttention "
                 "is no gradient"
             )
-        log_z, m = self._partition(x, mu)
         scale = 1.0 if self.normalized else mu.total
         if self._is_constant:
-            return scale * dot(x, m @ self.V.T)
-        excess = log_z - np.log(mu.total)
+            return scale * dot(x, self._partition(x, mu)[1] @ self.V.T)
+        excess = log_ratio(
+            self.beta * (x @ self.B),
+            lambda xi: log_partition(xi, mu, self.tolerance),
+            np.log(mu.total),
+        )
         if not self.normalized:
-            _check_range(log_z)
+            _check_range(excess + np.log(mu.total))
             excess = scale * np.expm1(excess)
-        return self._proportion * excess / self.beta
+        assert proportion is not None
+        return np.asarray(proportion * (excess / self.beta))
 
     def energy(self, mu: Measure, t: float | None = None) -> float:
         """E(mu) = 1/(2 beta) int int e^{beta <x,By>} dmu dmu, for B symmetric and V = c B.
@@ -154,7 +169,10 @@ class SelfAttention(Field):
             )
         x, mu = self._at(mu.points, mu)
         log_z, _ = self._partition(x, mu)
-        return float(mu.weights @ _exp(log_z)) / (2.0 * self.beta)
+        energy = float(mu.weights @ _exp(log_z)) / (2.0 * self.beta)
+        if not np.isfinite(energy):
+            raise ValueError(f"energy leaves the range of float64 for beta = {self.beta:.3g}")
+        return energy
 
     def driving_energy(self, mu: Measure, t: float | None = None) -> float:
         """E(mu) with v = P_x grad (delta E / delta mu), for USA or for beta = 0.
@@ -207,13 +225,15 @@ class ZeroTemperatureAttention(Field):
         self.V = square_matrix("V", V)
         self.dim = len(self.V)
         self.B = square_matrix("B", B, self.dim)
-        condition = float(np.linalg.cond(self.B))
+        # Its size plays no part; powers of two change no digit.
+        scale, self._unit_B = scaled(self.B)
+        condition = float(np.linalg.cond(self._unit_B)) if scale else np.inf
         if not condition < LARGEST_CONDITION:
             raise ValueError(
                 f"B must be invertible for ZeroTemperatureAttention, "
                 f"got a matrix of condition number {condition:.3g}"
             )
-        self.A = self.V @ self.B.T
+        self._unit_A = self.V @ self._unit_B.T
 
     def __repr__(self) -> str:
         return f"ZeroTemperatureAttention(d={self.dim})"
@@ -226,15 +246,16 @@ class ZeroTemperatureAttention(Field):
     def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) V B^T x / |B^T x| at the (m, d) points x."""
         x = unit_points("x", x, self.dim)
-        return (x @ self.A.T) / self._lengths(x)[:, None]
+        return (x @ self._unit_A.T) / norm(x @ self._unit_B)[:, None]
 
     def divergence(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m,) surface divergence at x: F = A x / |B^T x|, DF = A / |B^T x| - F grad(|.|)^T."""
         x = unit_points("x", x, self.dim)
-        lengths = self._lengths(x)
-        F = (x @ self.A.T) / lengths[:, None]
-        growth = (x @ self.B @ self.B.T) / lengths[:, None] ** 2
-        trace = np.trace(self.A) / lengths - dot(F, growth)
+        A, B = self._unit_A, self._unit_B
+        lengths = norm(x @ B)
+        F = (x @ A.T) / lengths[:, None]
+        growth = (x @ B @ B.T) / lengths[:, None] ** 2
+        trace = np.trace(A) / lengths - dot(F, growth)
         # <x, growth> = 1, so that the radial part <x, DF x> of DF vanishes: F is homogeneous.
         return trace - (self.dim - 1) * dot(x, F)
 
@@ -245,23 +266,20 @@ class ZeroTemperatureAttention(Field):
         and A = V B^T symmetric.
         """
         x = unit_points("x", x, self.dim)
-        proportion = _proportion(self.V, self.B)
+        A, B = self._unit_A, self._unit_B
+        proportion = _proportion(self.V, B)
         if proportion is not None:
-            return proportion * self._lengths(x)
-        scale = np.sqrt(np.trace(self.B.T @ self.B) / self.dim)
+            return proportion * norm(x @ B)
+        scale = np.sqrt(np.trace(B.T @ B) / self.dim)
         orthogonal = np.allclose(
-            self.B.T @ self.B, scale**2 * np.eye(self.dim), rtol=0.0, atol=1e-12 * scale**2
+            B.T @ B, scale**2 * np.eye(self.dim), rtol=0.0, atol=1e-12 * scale**2
         )
-        if orthogonal and is_symmetric(self.A):
-            return dot(x, x @ self.A) / (2.0 * scale)
+        if orthogonal and is_symmetric(A):
+            return dot(x, x @ A) / (2.0 * scale)
         raise UndefinedQuantity(
             "potential needs V = c B, or B orthogonal up to a factor and V B^T symmetric: "
             "otherwise the velocity of ZeroTemperatureAttention is no gradient that is known"
         )
-
-    def _lengths(self, x: Array) -> Array:
-        """(m,) |B^T x|."""
-        return norm(x @ self.B)
 
 
 def is_symmetric(A: Array, tolerance: float = 1e-12) -> bool:
@@ -271,9 +289,24 @@ def is_symmetric(A: Array, tolerance: float = 1e-12) -> bool:
 
 def _proportion(V: Array, B: Array) -> float | None:
     """c where V = c B to rounding, else None."""
-    square = float(np.vdot(B, B))
-    c = float(np.vdot(V, B)) / square if square > 0.0 else 0.0
-    return c if np.abs(V - c * B).max() <= 1e-12 * np.abs(V).max() else None
+    (scale_V, V), (scale_B, B) = scaled(V), scaled(B)
+    if not scale_B:
+        return None if scale_V else 0.0
+    c = float(np.vdot(V, B)) / float(np.vdot(B, B))
+    if not np.abs(V - c * B).max() <= 1e-12 * np.abs(V).max():
+        return None
+    with np.errstate(over="ignore"):
+        c *= float(np.float64(scale_V) / scale_B)
+    return c if np.isfinite(c) else None
+
+
+def scaled(A: Array) -> tuple[float, Array]:
+    """(s, A / s), s a power of two near A's largest entry: no digit changes; (0, A) for A = 0."""
+    largest = float(np.abs(A).max())
+    if largest == 0.0:
+        return 0.0, A
+    exponent = math.frexp(largest)[1]
+    return math.ldexp(1.0, exponent), np.ldexp(A, -exponent)
 
 
 def _exp(log_z: Array) -> Array:

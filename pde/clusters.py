@@ -74,6 +74,7 @@ def clusters(mu: Measure, radius: float = 0.2, least: float = 0.05) -> list[Clus
             found.append(Cluster(center, float(share[tree.query_ball_point(center, chord)].sum())))
         # No second search from near where this one began, nor from near what it found.
         left = seeds @ seeds[best] < np.cos(0.5 * radius)
+        left[best] = False  # also where rounding is wider than the radius
         left &= seeds @ center < np.cos(2.0 * radius if apart else 0.5 * radius)
         seeds, mass = seeds[left], mass[left]
     return sorted(found, key=lambda cluster: -cluster.share)

@@ -33,6 +33,7 @@ import numpy as np
 
 from meshes.geometry import dot, tangent_projection
 from pde.arguments import (
+    LARGEST_ENTRY,
     Array,
     function,
     non_negative,
@@ -42,10 +43,15 @@ from pde.arguments import (
     square_matrix,
 )
 from pde.attention import is_symmetric
+from pde.direct_partition import LARGEST_XI
 from pde.equation import Equation
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
+from pde.partition import log_ratio
 from pde.tilted import tilted, tilted_covariance, tilted_log_partition
+
+LEAST_KAPPA = 1e-7
+"""Kernels that are narrower than this see the rounding of points."""
 
 Objective = Callable[[Array], Any]
 """J: (m, d) unit points -> (m,) finite values, to be minimised."""
@@ -60,6 +66,8 @@ class Consensus(Field):
         self.objective = function("objective", objective, "J(x) -> (m,)")
         self.beta = non_negative("beta", beta)
         self.lam = positive("lam", lam)
+        if self.lam > LARGEST_ENTRY:
+            raise ValueError(f"lam must be <= {LARGEST_ENTRY:g}, got {self.lam:.3g}")
 
     def consensus(self, x: Array, mu: Measure) -> Array:
         """(m, d) weighted means m that the points x (m, d) are drawn to."""
@@ -178,6 +186,15 @@ class PolarisedConsensus(Consensus):
                     f"B must be symmetric for a kernel of |x-y|_B, got {self.B.tolist()}"
                 )
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
+        if self.kappa is not None and self.kappa < LEAST_KAPPA:
+            raise ValueError(f"kappa must be >= {LEAST_KAPPA:g}, got {self.kappa:.3g}")
+        if self.B is not None:
+            allowed, largest = LARGEST_XI / len(self.B), float(np.abs(self.B).max())
+            if self.beta * largest > allowed:
+                raise ValueError(
+                    f"beta times B must have entries up to {allowed:.3g} in size, got "
+                    f"beta = {self.beta:.3g} and B up to {largest:.3g}"
+                )
 
     def __repr__(self) -> str:
         kernel = f"kappa={self.kappa:g}" if self.B is None else f"B of d={self.dim}"
@@ -208,15 +225,20 @@ class PolarisedConsensus(Consensus):
                 "potential needs a kernel e^{-c |x-y|^2 / 2}, c not 0 (kappa, or B = b I): "
                 "otherwise the velocity of PolarisedConsensus is no gradient that is known"
             )
-        log_z, _ = tilted_log_partition(*self._terms(x, mu), self.tolerance)
-        return (self.lam / c) * log_z
+        xi, mu, exponents = self._terms(x, mu)
+
+        def solve(xi: Array) -> tuple[Array, Array]:
+            return tilted_log_partition(xi, mu, exponents, self.tolerance)
+
+        ratio = log_ratio(xi, solve, float(solve(np.zeros((1, xi.shape[1])))[0][0]))
+        return self.lam * (ratio / c)
 
     def _kernel_matrix(self, d: int) -> Array:
         """M (d, d) with k(x,y) = e^{-<x-y, M (x-y)> / 2}."""
         if self.B is not None:
             return self.beta * self.B
         assert self.kappa is not None
-        return np.eye(d) / self.kappa**2
+        return np.eye(d) * (1.0 / self.kappa) ** 2
 
     def _terms(self, x: Array, mu: Measure) -> tuple[Array, Measure, Array]:
         """(xi, mu, exponents): what is summed is e^{<xi,y>} e^{exponents} dmu(y)."""
@@ -244,6 +266,8 @@ class ConsensusDiffusion:
             )
         self.field = field
         self.sigma = non_negative("sigma", sigma)
+        if self.sigma > LARGEST_ENTRY:
+            raise ValueError(f"sigma must be <= {LARGEST_ENTRY:g}, got {self.sigma:.3g}")
 
     def __repr__(self) -> str:
         return f"ConsensusDiffusion(sigma={self.sigma:g})"

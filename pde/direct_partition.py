@@ -11,6 +11,7 @@ from pde.arguments import Array
 from pde.kernels import direct
 
 BITS = 25  # grid of the high parts; products of two of them and their sums are exact in 53 bits
+LARGEST_XI = 1e15  # the integer parts of <xi, y> log2(e) are exact
 LOG2_E_HIGH = float(np.rint(np.log2(np.e) * 2.0**BITS) / 2.0**BITS)
 LOG2_E_LOW = -1.0542692476429138e-08  # the rest of log2(e)
 
@@ -47,7 +48,13 @@ def split(x: Array, exponent: int | np.ndarray) -> tuple[Array, Array]:
 
 def _binary(xi: Array) -> tuple[Array, Array]:
     """zeta = xi log2(e) as high + low, each row's high part on a grid 2^-25 of its length."""
-    length = np.abs(xi).max(axis=1, keepdims=True) * np.sqrt(xi.shape[1])  # or a little more
+    length = np.abs(xi).max(axis=1, keepdims=True)
+    if length.max(initial=0.0) > LARGEST_XI:
+        raise ValueError(
+            f"xi must have entries up to {LARGEST_XI:g} in size, got {length.max():.3g}: beyond, "
+            "rounding of xi alone decides between the points"
+        )
+    length = length * np.sqrt(xi.shape[1])  # or a little more
     exponent = np.frexp(length * LOG2_E_HIGH)[1]
     x_high, x_low = split(xi, exponent)
     product = x_high * LOG2_E_HIGH  # exact: 26 bits each

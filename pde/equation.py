@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pde.arguments import Array, instance, non_negative, real_array
+from pde.arguments import LARGEST_ENTRY, Array, coefficients, instance, non_negative
 from pde.field import Field
 from pde.measure import Measure
 
@@ -40,7 +40,10 @@ class Equation:
         )
         instance("field", self.field, Field, hint)
         if not callable(self.diffusion):
-            object.__setattr__(self, "diffusion", non_negative("diffusion", self.diffusion))
+            diffusion = non_negative("diffusion", self.diffusion)
+            if diffusion > LARGEST_ENTRY:
+                raise ValueError(f"diffusion must be <= {LARGEST_ENTRY:g}, got {diffusion:.3g}")
+            object.__setattr__(self, "diffusion", diffusion)
 
     @property
     def is_nonlocal(self) -> bool:
@@ -54,7 +57,7 @@ class Equation:
         """
         if not callable(self.diffusion):
             return np.full(len(x), self.diffusion)
-        values = real_array("diffusion(x, mu, t)", self.diffusion(x, mu, t))
+        values = coefficients("diffusion(x, mu, t)", self.diffusion(x, mu, t))
         if values.shape != (len(x),):
             raise ValueError(
                 f"diffusion(x, mu, t) must have shape ({len(x)},) for {len(x)} points, "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pde.arguments import Array, number, real_array, shown, unit_points
+from pde.arguments import LARGEST_ENTRY, Array, number, real_array, shown, unit_points
 from pde.measure import Measure
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ class Scaled(Field):
 
     def __init__(self, factor: float, field: Field) -> None:
         self.factor = number("factor", factor)
+        if abs(self.factor) > LARGEST_ENTRY:
+            raise ValueError(f"factor must be up to {LARGEST_ENTRY:g} in size, got {factor:.3g}")
         self.field = field
         self.dim = field.dim
         self.is_nonlocal = field.is_nonlocal

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import Array, instance, number, one_of, real_array
+from pde.arguments import LARGEST_ENTRY, Array, instance, number, one_of, real_array
 from pde.drift_diffusion import Exchange, fields_of, state_of
 from pde.equation import Equation
 from pde.field import UndefinedQuantity, normal_velocity_of, potential_of, velocity_of
@@ -280,6 +280,11 @@ class FiniteVolume:
             raise ValueError(
                 f"state must have shape ({self.mesh.n_cells},) or ({self.mesh.n_cells}, k), "
                 f"one average for each cell, got {rho.shape}"
+            )
+        largest = max(rho.max(), -rho.min())
+        if largest > LARGEST_ENTRY:
+            raise ValueError(
+                f"state must hold averages up to {LARGEST_ENTRY:g} in size, got {largest:.3g}"
             )
         return rho
 

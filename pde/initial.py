@@ -8,6 +8,7 @@ masses on a fine mesh.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -24,6 +25,7 @@ from pde.arguments import (
     one_of,
     positive,
     real_array,
+    shown,
     square_matrix,
     unit_points,
 )
@@ -35,10 +37,13 @@ from pde.laws import (
     Spot,
     Uniform,
     VonMisesFisher,
-    sphere_area,
+    log_sphere_area,
 )
 
 Density = Callable[[Array], Array]
+
+LARGEST_KAPPA = 1e12
+"""A von Mises-Fisher law of a larger one sees the rounding of points."""
 
 LARGEST_SEED = 2**128
 """Of the generators, that of the noise among them."""
@@ -56,33 +61,44 @@ def uniform(d: int = 3) -> Law:
 def von_mises_fisher(mean: Any, kappa: float) -> Law:
     """f(x) = C e^{kappa <mean, x>}, C^{-1} = (2 pi)^{d/2} I_{d/2-1}(kappa) / kappa^{d/2-1}.
 
-    mean : (d,) unit vector; kappa >= 0 the concentration
+    mean : (d,) unit vector; 0 <= kappa <= 1e12 the concentration
     """
-    return VonMisesFisher(_direction("mean", mean), non_negative("kappa", kappa))
+    kappa = non_negative("kappa", kappa)
+    if kappa > LARGEST_KAPPA:
+        raise ValueError(f"kappa must be <= {LARGEST_KAPPA:g}, got {kappa:.3g}")
+    return VonMisesFisher(_direction("mean", mean), kappa)
 
 
 def bumps(centers: Any, widths: Any, heights: Any = 1.0, floor: float = 0.0) -> Law:
     """f(x) ~ floor + sum_i heights_i e^{-|x - centers_i|^2 / (2 widths_i^2)}, total mass 1.
 
-    centers : (k, d) unit vectors; widths > 0, heights >= 0: one for all, or (k,); floor >= 0
+    centers : (k, d) unit vectors; widths >= 1e-6, heights >= 0: one for all, or (k,); floor >= 0
 
     A mixture of von Mises-Fisher laws (kappa_i = 1 / widths_i^2) and the uniform one.
     """
     centers = unit_points("centers", centers)
     k, d = centers.shape
     widths, heights = _one_each("widths", widths, k), _one_each("heights", heights, k)
-    if k == 0 or widths.min() <= 0.0 or heights.min() < 0.0:
+    if k == 0 or widths.min() < LARGEST_KAPPA**-0.5 or heights.min() < 0.0:
         raise ValueError(
-            f"bumps need at least one center, widths > 0 and heights >= 0, "
-            f"got {k} centers, widths {widths}, heights {heights}"
+            f"bumps need at least one center, widths > 0 (from {LARGEST_KAPPA**-0.5:g} on) and "
+            f"heights >= 0, got {k} centers, widths {shown(widths)}, heights {shown(heights)}"
         )
+    floor = non_negative("floor", floor)
+    largest = max(floor, float(heights.max()))
+    if not largest > 0.0:
+        raise ValueError("bumps must have mass: raise a height or the floor above 0")
     laws: list[Law] = [uniform(d)]
-    masses = [non_negative("floor", floor) * sphere_area(d)]
+    log_masses = [_log(floor / largest) + log_sphere_area(d)]
     for center, width, height in zip(centers, widths, heights, strict=True):
-        law = VonMisesFisher(center, 1.0 / width**2)
+        law = VonMisesFisher(center, (1.0 / width) ** 2)
         laws.append(law)
-        masses.append(height / law.peak)
-    return Mixture(laws, np.array(masses))
+        log_masses.append(_log(height / largest) - law.log_peak)
+    return Mixture(laws, np.exp(np.array(log_masses) - max(log_masses)))
+
+
+def _log(x: float) -> float:
+    return float(np.log(x)) if x > 0.0 else -np.inf
 
 
 def spot(center: Any, radius: float) -> Law:
@@ -103,9 +119,12 @@ def angular_central_gaussian(Lambda: Any) -> Law:
     """
     Lambda = square_matrix("Lambda", Lambda)
     scale = np.abs(Lambda).max()
-    if np.abs(Lambda - Lambda.T).max() > 1e-12 * scale or np.linalg.eigvalsh(Lambda)[0] <= 0.0:
-        raise ValueError(f"Lambda must be symmetric and positive definite, got {Lambda.tolist()}")
-    return AngularCentralGaussian(Lambda)
+    symmetric = np.abs(Lambda - Lambda.T).max() <= 1e-12 * scale
+    if symmetric and np.linalg.eigvalsh(Lambda)[0] > 0.0:
+        # Rounding may still find it singular.
+        with contextlib.suppress(np.linalg.LinAlgError):
+            return AngularCentralGaussian(Lambda)
+    raise ValueError(f"Lambda must be symmetric and positive definite, got {shown(Lambda)}")
 
 
 def random_band_limited(seed: int, degree: int = 4, amplitude: float = 0.5, d: int = 3) -> Law:

@@ -6,13 +6,19 @@ check arguments and make these laws are in `pde.initial`.
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import betainc, gammaln, ive
+from scipy.special import betainc, gammaln, hyp0f1, ive
 
 from meshes.geometry import norm, unit
-from pde.arguments import Array, natural, unit_points
+from pde.arguments import Array, natural, shown, unit_points
+
+LARGEST_LOGARITHM = 709.0
+"""e to this power is within the range of float64."""
+
+EPSILON = 1e-17
+"""kappa below which a von Mises-Fisher law is uniform to rounding."""
 
 
 @runtime_checkable
@@ -30,7 +36,42 @@ class Law(Protocol):
 
 def sphere_area(d: int) -> float:
     """Surface area of the unit sphere of R^d: 2 pi, 4 pi, 2 pi^2 for d = 2, 3, 4."""
-    return float(2.0 * np.exp(0.5 * d * np.log(np.pi) - gammaln(0.5 * d)))
+    return float(2.0 * np.exp(log_sphere_area(d) - np.log(2.0)))
+
+
+def log_sphere_area(d: int) -> float:
+    """Its logarithm, for any d."""
+    return float(np.log(2.0) + 0.5 * d * np.log(np.pi) - gammaln(0.5 * d))
+
+
+def density_of(logarithm: Any, law: Law) -> Array:
+    """e^logarithm, or a clear error where that is beyond the range of float64."""
+    logarithm = np.asarray(logarithm, dtype=float)
+    if logarithm.max(initial=0.0) > LARGEST_LOGARITHM:
+        raise ValueError(
+            f"the density of {shown(law)} leaves the range of float64 in d = {law.dim}; "
+            "samples can be drawn all the same"
+        )
+    return np.exp(logarithm)
+
+
+def log_ive(order: float, kappa: float) -> float:
+    """log(e^{-kappa} I_order(kappa)), kappa > 0.
+
+    scipy's ive is NaN beyond 1e9, where Hankel's expansion (Abramowitz and Stegun, 9.7.1) is exact,
+    and underflows for large orders, where I_nu(z) = (z/2)^nu 0F1(nu + 1, z^2/4) / Gamma(nu + 1).
+    """
+    if kappa > 1e9:
+        square, series, term = 4.0 * order**2, 1.0, 1.0
+        for k in range(1, 5):
+            term *= -(square - (2 * k - 1) ** 2) / (k * 8.0 * kappa)
+            series += term
+        return float(np.log(series) - 0.5 * np.log(2.0 * np.pi * kappa))
+    scaled = float(ive(order, kappa))
+    if scaled > np.finfo(float).tiny:
+        return float(np.log(scaled))
+    series = float(hyp0f1(order + 1.0, 0.25 * kappa**2))
+    return float(order * np.log(0.5 * kappa) - gammaln(order + 1.0) + np.log(series) - kappa)
 
 
 class Uniform:
@@ -44,7 +85,8 @@ class Uniform:
 
     def __call__(self, points: Array) -> Array:
         """(m,) density at (m, d) points."""
-        return np.full(len(unit_points("points", points, self.dim)), 1.0 / sphere_area(self.dim))
+        n = len(unit_points("points", points, self.dim))
+        return density_of(np.full(n, -log_sphere_area(self.dim)), self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
@@ -57,16 +99,13 @@ class VonMisesFisher:
     def __init__(self, mean: Array, kappa: float) -> None:
         self.mean, self.kappa, self.dim = mean, kappa, len(mean)
         order = 0.5 * self.dim - 1.0
-        if kappa == 0.0:
-            self.peak = 1.0 / sphere_area(self.dim)
+        if kappa < EPSILON:
+            self.log_peak = -log_sphere_area(self.dim)
         else:
             # e^kappa / int e^{kappa <mean, x>} dx with the exponentially scaled Bessel function
-            log_integral = (
-                0.5 * self.dim * np.log(2.0 * np.pi)
-                + np.log(ive(order, kappa))
-                - order * np.log(kappa)
+            self.log_peak = (
+                order * np.log(kappa) - 0.5 * self.dim * np.log(2.0 * np.pi) - log_ive(order, kappa)
             )
-            self.peak = float(np.exp(-log_integral))
 
     def __repr__(self) -> str:
         return f"von_mises_fisher({self.mean.tolist()}, {self.kappa:g})"
@@ -75,16 +114,19 @@ class VonMisesFisher:
         """(m,) density at (m, d) points."""
         points = unit_points("points", points, self.dim)
         # <mean, x> - 1 = -|x - mean|^2 / 2
-        return self.peak * np.exp(-0.5 * self.kappa * norm(points - self.mean) ** 2)
+        return density_of(self.log_peak - 0.5 * self.kappa * norm(points - self.mean) ** 2, self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
-        if self.kappa == 0.0:
+        if self.kappa < EPSILON:
             return Uniform(self.dim).draw(n, rng)
         if self.dim == 3:
             # The height's distribution function is inverted in closed form.
             u = rng.uniform(size=n)
-            height = 1.0 + np.log(u + (1.0 - u) * np.exp(-2.0 * self.kappa)) / self.kappa
+            if self.kappa < 0.5:  # where u + (1 - u) e^{-2 kappa} is near 1
+                height = 1.0 + np.log1p((1.0 - u) * np.expm1(-2.0 * self.kappa)) / self.kappa
+            else:
+                height = 1.0 + np.log(u + (1.0 - u) * np.exp(-2.0 * self.kappa)) / self.kappa
             return points_around(self.mean, height, rng)
         from scipy.stats import vonmises_fisher
 
@@ -96,8 +138,6 @@ class Mixture:
     """The laws in the given proportions."""
 
     def __init__(self, laws: list[Law], masses: Array) -> None:
-        if not masses.sum() > 0.0:
-            raise ValueError("bumps must have mass: raise a height or the floor above 0")
         self.laws, self.shares, self.dim = laws, masses / masses.sum(), laws[0].dim
 
     def __repr__(self) -> str:
@@ -128,6 +168,11 @@ class Spot:
         near = 0.5 * betainc(0.5 * (self.dim - 1), 0.5, np.sin(radius) ** 2)
         self.share = float(near if radius <= 0.5 * np.pi else 1.0 - near)
         self.chord = 2.0 * np.sin(0.5 * radius)
+        if not self.share > 0.0:
+            raise ValueError(
+                f"radius must leave the cap an area within the range of float64, got {radius:.3g} "
+                f"in d = {self.dim}"
+            )
 
     def __repr__(self) -> str:
         return f"spot({self.center.tolist()}, {self.radius:g})"
@@ -136,7 +181,8 @@ class Spot:
         """(m,) density at (m, d) points."""
         points = unit_points("points", points, self.dim)
         inside = norm(points - self.center) <= self.chord
-        return np.where(inside, 1.0 / (self.share * sphere_area(self.dim)), 0.0)
+        height = density_of(-np.log(self.share) - log_sphere_area(self.dim), self)
+        return np.where(inside, height, 0.0)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
@@ -160,7 +206,8 @@ class AngularCentralGaussian:
 
     def __init__(self, Lambda: Array) -> None:
         self.Lambda, self.dim = Lambda, len(Lambda)
-        self.root = np.linalg.cholesky(Lambda)
+        # Its size plays no part; powers of two change no digit.
+        self.root = np.linalg.cholesky(np.ldexp(Lambda, -np.frexp(np.abs(Lambda).max())[1]))
 
     def __repr__(self) -> str:
         return f"angular_central_gaussian({self.Lambda.tolist()})"
@@ -168,9 +215,10 @@ class AngularCentralGaussian:
     def __call__(self, points: Array) -> Array:
         """(m,) density at (m, d) points."""
         points = unit_points("points", points, self.dim)
-        lengths = norm(np.linalg.solve(self.root, points.T).T)
-        root_determinant = np.prod(np.diag(self.root))
-        return lengths**-self.dim / (root_determinant * sphere_area(self.dim))
+        lengths = np.linalg.norm(np.linalg.solve(self.root, points.T), axis=0)
+        log_determinant = np.log(np.diag(self.root)).sum()
+        logarithm = -self.dim * np.log(lengths) - log_determinant - log_sphere_area(self.dim)
+        return density_of(logarithm, self)
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""

@@ -31,7 +31,7 @@ from pde.arguments import (
     square_matrix,
     unit_points,
 )
-from pde.attention import LARGEST_CONDITION, is_symmetric
+from pde.attention import LARGEST_CONDITION, is_symmetric, scaled
 from pde.measure import Measure
 
 Density = Callable[[Array], Array]
@@ -53,13 +53,14 @@ def dominant_eigenspace(A: Any, by: str = "value", tolerance: float = 1e-8) -> A
     >>> dominant_eigenspace(np.diag([2.0, 4.0, 0.5])).ravel() + 0.0
     array([0., 1., 0.])
     """
+    # Its size plays no part; a power of two changes no digit.
+    size, A = scaled(square_matrix("A", A))
     values, vectors, dominant = _eigenvalues(A, by, tolerance)
     if (np.abs(values[dominant].imag) > tolerance * np.abs(values).max()).any():
         raise ValueError(
-            f"A must have real dominant eigenvalues, got {values[dominant][0]:.6g}: "
+            f"A must have real dominant eigenvalues, got {size * values[dominant][0]:.6g}: "
             "the flow turns for ever and has no limit"
         )
-    A = np.asarray(A, dtype=float)
     if is_symmetric(A):
         basis = vectors[:, dominant]
     else:
@@ -89,7 +90,8 @@ def spectral_gap(A: Any, by: str = "value", tolerance: float = 1e-8) -> float:
 def limit_space(V: Any, B: Any, tolerance: float = 1e-8) -> Array:
     """E: (d, k) basis of the eigenspace of the largest eigenvalue of V B^T."""
     V = square_matrix("V", V)
-    return dominant_eigenspace(V @ square_matrix("B", B, len(V)).T, "value", tolerance)
+    B = square_matrix("B", B, len(V))
+    return dominant_eigenspace(scaled(V)[1] @ scaled(B)[1].T, "value", tolerance)
 
 
 def terminal_space(V: Any, by: str = "value", tolerance: float = 1e-8) -> Array:
@@ -184,10 +186,10 @@ def assumption_1(V: Any, B: Any) -> Report:
     """Assumption 1: B is invertible and V B^T symmetric."""
     V = square_matrix("V", V)
     B = square_matrix("B", B, len(V))
-    condition = float(np.linalg.cond(B))
+    condition = float(np.linalg.cond(scaled(B)[1])) if B.any() else np.inf
     if not condition < LARGEST_CONDITION:
         return Report(False, f"B is singular (condition number {condition:.3g})")
-    A = V @ B.T
+    A = scaled(V)[1] @ scaled(B)[1].T
     if not is_symmetric(A):
         skew = np.linalg.norm(A - A.T) / (2.0 * np.linalg.norm(A))
         return Report(

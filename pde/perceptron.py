@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, ndtr
 
 from meshes.geometry import dot, tangent_projection
-from pde.arguments import Array, one_of, real_array, shown, unit_points
+from pde.arguments import Array, coefficients, one_of, real_array, shown, unit_points
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
 
@@ -92,14 +92,14 @@ class Perceptron(Field):
         activation: str | Function = "relu",
         derivative: Function | None = None,
     ) -> None:
-        self.W, self.A = real_array("W", W, ndim=2), real_array("A", A, ndim=2)
+        self.W, self.A = coefficients("W", W, ndim=2), coefficients("A", A, ndim=2)
         self.dim, width = self.W.shape
         if self.dim < 2 or width < 1 or self.A.shape != (width, self.dim):
             raise ValueError(
                 "W and A must have shapes (d, k) and (k, d) with d >= 2, "
                 f"got {self.W.shape} and {self.A.shape}"
             )
-        self.b = np.zeros(width) if b is None else real_array("b", b, ndim=1)
+        self.b = np.zeros(width) if b is None else coefficients("b", b, ndim=1)
         if len(self.b) != width:
             raise ValueError(f"b must have shape ({width},) like A's rows, got {self.b.shape}")
         self.activation = _activation(activation, derivative)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from pde.arguments import Array, instance, natural, number, positive
+from pde.arguments import LARGEST_ENTRY, Array, instance, natural, number, positive
 from pde.field import UndefinedQuantity
 from pde.finite_volume import DriftDiffusionStage, FiniteVolume
 from pde.system import Initial
@@ -100,9 +100,12 @@ def law_at_rest(system: FiniteVolume, rho: Array, t: float = 0.0) -> Array:
     if not callable(D):
         try:
             phi = system.equation.field.potential(system.mesh.centers, system.measure(rho), t)
-            w = phi / D
+            with np.errstate(over="ignore"):
+                w = phi / D
         except UndefinedQuantity:
             pass
+    if w is not None and not np.abs(w).max() <= LARGEST_ENTRY:
+        raise ValueError(f"diffusion must be larger for a stationary state, got {D:.3g}")
     if w is None:
         w = _null_vector(system, rho, t)
     w = w - w.max()
@@ -165,8 +168,12 @@ class _Iteration:
                 method="lgmres",
                 inner_maxiter=KRYLOV,
             )
-        except NoConvergence as failed:
-            reached = np.abs(self(w + np.asarray(failed.args[0]))).max()
+        except (NoConvergence, ValueError) as failed:
+            # scipy's only error of its own: the Krylov space holds no step.
+            if not isinstance(failed, NoConvergence) and "Jacobian inversion" not in str(failed):
+                raise
+            change = failed.args[0] if isinstance(failed, NoConvergence) else np.zeros_like(w)
+            reached = np.abs(self(w + np.asarray(change))).max()
             raise NoStationaryState(
                 f"no stationary state within {steps} Newton steps of the guess: the residual "
                 f"stayed at {reached:.3g}, tolerance {tolerance:.3g}; give a nearer guess, such as "

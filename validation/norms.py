@@ -34,11 +34,17 @@ def relative(mesh: SphereMesh, a: Any, b: Any) -> dict[str, float]:
     size = np.abs(b)
     if not size.any():
         raise ValueError("b must not vanish everywhere: errors are relative to it")
-    # In units of the largest entry, of which no square leaves the range of float64.
-    scale = max(size.max(), np.abs(a).max())
-    size, difference, areas = size / scale, np.abs(a / scale - b / scale), mesh.areas
+    # Each in units of a power of two near its largest entry: no square leaves the range of float64.
+    difference, ratio = np.abs(0.5 * a - 0.5 * b), 2.0
+    for_b, for_difference = (np.frexp(x.max())[1] for x in (size, difference))
+    size, difference = np.ldexp(size, -for_b), np.ldexp(difference, -for_difference)
+    with np.errstate(over="ignore"):
+        ratio = float(np.ldexp(2.0, for_difference - for_b))
+    if not ratio < np.inf:
+        raise ValueError("a must be comparable to b: their ratio leaves the range of float64")
+    areas = mesh.areas
     return {
-        "l1": float(areas @ difference / (areas @ size)),
-        "l2": float(np.sqrt(areas @ difference**2 / (areas @ size**2))),
-        "linf": float(difference.max() / size.max()),
+        "l1": ratio * float(areas @ difference / (areas @ size)),
+        "l2": ratio * float(np.sqrt(areas @ difference**2 / (areas @ size**2))),
+        "linf": ratio * float(difference.max() / size.max()),
     }
