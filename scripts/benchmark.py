@@ -2,7 +2,7 @@
 
     python scripts/benchmark.py kernel     direct sums, against torch and KeOps where installed
     python scripts/benchmark.py fast       the fast kernel against direct sums, by size and beta
-    python scripts/benchmark.py step       a right-hand side, part by part
+    python scripts/benchmark.py step       a right-hand side and an implicit step, part by part
     python scripts/benchmark.py output     results on disk and pictures: size and time
     python scripts/benchmark.py large      a large run: set-up, memory, step, save
 

@@ -1,4 +1,8 @@
-"""What a right-hand side costs, part by part, against reading its operator and state once."""
+"""What steps cost, part by part.
+
+Explicit ones: a right-hand side, against reading its operator and state once. Implicit ones, with
+noise: velocities and factorisations, against an explicit step without noise.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from meshes import icosphere
+from meshes import SphereMesh, icosphere
 from pde import Equation, FiniteVolume, SelfAttention, ZeroTemperatureAttention, initial
 from pde.field import Field
-from pde.finite_volume import FiniteVolumeStage
+from pde.finite_volume import DriftDiffusionStage, FiniteVolumeStage
+from pde.simulation import STEPPERS
 
 Row = Sequence[object]
 V, B = np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 4.0, 1.0])
@@ -25,8 +30,9 @@ FIELDS: dict[str, Field] = {
 def step_figures(
     quick: bool, frequencies: Sequence[int] | None = None
 ) -> list[tuple[str, Sequence[str], list[Row]]]:
-    """Title, header and rows of a table for each mesh."""
-    return [_step_figures(quick, n) for n in frequencies or ((4,) if quick else (128,))]
+    """Title, header and rows of a table for each mesh, and of one for implicit steps."""
+    explicit = [_step_figures(quick, n) for n in frequencies or ((4,) if quick else (128,))]
+    return [*explicit, _implicit_figures(frequencies or ((4,) if quick else (32, 64, 128)))]
 
 
 def _step_figures(quick: bool, frequency: int) -> tuple[str, Sequence[str], list[Row]]:
@@ -39,6 +45,30 @@ def _step_figures(quick: bool, frequency: int) -> tuple[str, Sequence[str], list
             rows.append((order, name, *parts(system, system.initial_state(law))))
     header = ("order", "field", "measure", "velocity", "fluxes", "reading", "fluxes/reading")
     return f"seconds of a right-hand side, {mesh.n_cells} cells", header, rows
+
+
+def _implicit_figures(frequencies: Sequence[int]) -> tuple[str, Sequence[str], list[Row]]:
+    rows = [implicit_row(icosphere(n)) for n in frequencies]
+    header = ("cells", "velocity", "factorisation", "step", "step/explicit", "dt/explicit bound")
+    return "seconds of an implicit step (D = 0.1, dt = 0.05): two of each part", header, rows
+
+
+def implicit_row(mesh: SphereMesh, dt: float = 0.05) -> Row:
+    """Cells, seconds of velocity, factorisation and whole step, ratio to a step of ssprk2 without
+    noise, and dt over the longest explicit step with noise."""
+    field = SelfAttention(np.eye(3), np.eye(3), beta=2.0)
+    noisy, plain = (FiniteVolume(mesh, Equation(field, diffusion=D)) for D in (0.1, 0.0))
+    rho = noisy.initial_state(initial.von_mises_fisher([0.0, 0.0, 1.0], 3.0))
+    stage, first = noisy.stage(0.0, rho), plain.stage(0.0, rho)
+    assert isinstance(stage, DriftDiffusionStage)
+    velocity = best_time(lambda: noisy.stage(0.0, rho))
+    factorisation = best_time(lambda: stage.generator.implicit_euler(dt / 3.0))
+    step = velocity + best_time(lambda: STEPPERS["implicit"].step(noisy, 0.0, rho, dt, stage))
+    explicit = best_time(lambda: plain.stage(0.0, rho)) + best_time(
+        lambda: STEPPERS["ssprk2"].step(plain, 0.0, rho, first.stable_step, first)
+    )
+    longer = dt / stage.stable_step
+    return mesh.n_cells, velocity, factorisation, step, step / explicit, longer
 
 
 def parts(system: FiniteVolume, rho: np.ndarray) -> tuple[float, float, float, float, float]:
