@@ -160,7 +160,8 @@ class SelfAttention(Field):
         """E(mu) = 1/(2 beta) int int e^{beta <x,By>} dmu dmu, for B symmetric and V = c B.
 
         dE/dt = (1/c) int |v|^2 dmu along USA and (1/c) int |v|^2 e^L dmu along SA
-        (Rigollet, arXiv:2512.01868): c = 1 climbs, c = -1 descends.
+        (Rigollet, arXiv:2512.01868): c = 1 climbs, c = -1 descends. Raises UndefinedQuantity also
+        where it leaves the range of float64.
         """
         if self.beta == 0.0 or self._proportion is None or not is_symmetric(self.B):
             raise UndefinedQuantity(
@@ -169,9 +170,13 @@ class SelfAttention(Field):
             )
         x, mu = self._at(mu.points, mu)
         log_z, _ = self._partition(x, mu)
+        # A run of normalised attention needs no exponentials, and goes on without its energy.
+        beyond = f"energy leaves the range of float64 for beta = {self.beta:.3g}"
+        if self.normalized and log_z.max() > LARGEST_LOG_PARTITION:
+            raise UndefinedQuantity(beyond)
         energy = float(mu.weights @ _exp(log_z)) / (2.0 * self.beta)
         if not np.isfinite(energy):
-            raise ValueError(f"energy leaves the range of float64 for beta = {self.beta:.3g}")
+            raise UndefinedQuantity(beyond)
         return energy
 
     def driving_energy(self, mu: Measure, t: float | None = None) -> float:

@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from pde import Measure, PrescribedVelocity, SelfAttention, ZeroTemperatureAttention
+from meshes import icosphere
+from pde import (
+    Equation,
+    FiniteVolume,
+    Measure,
+    PrescribedVelocity,
+    SelfAttention,
+    Simulation,
+    ZeroTemperatureAttention,
+    initial,
+)
 from pde.field import Field, UndefinedQuantity
 
 RANDOM = np.random.default_rng(3)
@@ -92,3 +102,13 @@ def test_a_nonlocal_field_of_ones_own_has_none_unless_it_says_so():
 
     with pytest.raises(UndefinedQuantity, match="Attraction defines no driving energy"):
         Attraction().driving_energy(cloud(1))
+
+
+def test_runs_go_on_where_the_energy_leaves_float64():
+    """e^1000 has no number: normalised attention runs all the same, and records no energy."""
+    field = SelfAttention(np.eye(3), np.eye(3), beta=1000.0)
+    fv = FiniteVolume(icosphere(4), Equation(field))
+    found = Simulation(fv, initial.uniform()).run(0.1).diagnostics
+    assert "energy" not in found and found["mass"][-1] == pytest.approx(1.0, rel=1e-12)
+    with pytest.raises(UndefinedQuantity, match="energy leaves the range of float64"):
+        field.energy(fv.measure(np.ones(fv.mesh.n_cells)))
