@@ -114,3 +114,15 @@ def test_what_is_refused():
         stationary_state(noisy(mesh, 4.0), np.ones(92), tolerance=0.0)
     with pytest.raises(NoStationaryState, match="within 1 Newton steps .* residual stayed at"):
         stationary_state(noisy(mesh, 30.0, 1.0), initial.uniform(), 1e-13, 1, max_newton=1)
+
+
+def test_a_law_about_no_axis_of_the_mesh_is_found_up_to_the_meshs_error():
+    """V = B = I: it turns slowly towards an axis of the mesh; its order parameter is right."""
+    fv = noisy(icosphere(8), 8.0, beta=1.0)
+    guess = initial.random_band_limited(seed=0)
+    with pytest.raises(NoStationaryState, match="a law about an axis of the mesh"):
+        stationary_state(fv, guess)
+    found = stationary_state(fv, guess, tolerance=1e-2).state
+    exact = stationary_state(fv, initial.von_mises_fisher(NORTH, 5.0)).state
+    m, reference = (np.linalg.norm(fv.measure(rho).mean()) for rho in (found, exact))
+    assert m == pytest.approx(reference, abs=2e-3)
