@@ -61,7 +61,7 @@ def claimed(out: Path, case: Case, overwrite: bool) -> Iterator[dict[str, Any]]:
     with contextlib.ExitStack() as held:
         try:
             out.mkdir(parents=True, exist_ok=True)
-            held.enter_context(_locked(out))
+            held.enter_context(locked(out))
             if overwrite:
                 for name in OUTPUTS:
                     (out / name).unlink(missing_ok=True)
@@ -84,7 +84,7 @@ def claimed_again(out: Path, case: Case, point: Restart) -> Iterator[dict[str, A
     provenance["started"] = point.metadata["provenance"]["started"]
     with contextlib.ExitStack() as held:
         try:
-            held.enter_context(_locked(out))
+            held.enter_context(locked(out))
             with whole_file(out / "case.toml", "w") as file:
                 file.write(to_toml(case, provenance))
         except OSError as failed:
@@ -148,7 +148,7 @@ def kept(out: Path) -> str:
 
 
 @contextlib.contextmanager
-def _locked(out: Path) -> Iterator[None]:
+def locked(out: Path) -> Iterator[None]:
     """Hold the folder until the end, however this process ends, where the system knows how.
 
     Raises CaseError where another run holds it.

@@ -14,7 +14,7 @@ from typing import Any
 
 from pde import restart
 from sphere_attention_scripts.case_file import CaseError, case_tables
-from sphere_attention_scripts.run_folder import _locked as locked
+from sphere_attention_scripts.run_folder import locked
 from sphere_attention_scripts.sweep_cases import Sweep, shown
 from sphere_attention_scripts.sweep_cluster import Place, require_dask
 from sphere_attention_scripts.sweep_cluster import carry_out as carry_out_jobs
