@@ -10,6 +10,8 @@ are passed to the direct sums as mantissas and exponents.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -108,6 +110,6 @@ def _binary(xi: Array, mu: Measure, exponents: Array) -> tuple[Array, Array, NDA
         return scaled.points, *np.frexp(scaled.weights), shift
     kept, logs = _relevant(xi, mu, exponents)
     shift = float(logs[kept].max())
-    binary = (logs[kept] - shift) * np.log2(np.e)
+    binary = (logs[kept] - shift) * np.log2(math.e)
     exponent = np.floor(binary) + 1.0
     return mu.points[kept], np.exp2(binary - exponent), exponent.astype(np.int64), shift

@@ -7,6 +7,7 @@ arXiv:2001.11988). The ripples have the period 1/b in each coordinate.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -59,7 +60,7 @@ def ackley(best: Array) -> Objective:
     def ackley(x: Array) -> Array:
         z = (x - best) / period(d)
         bowl = 20.0 * (1.0 - np.exp(-0.2 * np.sqrt((z**2).sum(axis=1) / d)))
-        return bowl + np.e - np.exp(np.cos(2.0 * np.pi * z).sum(axis=1) / d)
+        return bowl + math.e - np.exp(np.cos(2.0 * np.pi * z).sum(axis=1) / d)
 
     return ackley
 
