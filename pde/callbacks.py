@@ -217,18 +217,23 @@ class Record(Callback):
 
     def act(self, sim: Simulation) -> None:
         """Copy the present state."""
+        diagnostics = sim.system.diagnostics(sim.t, sim.state)
         self.times.append(sim.t)
         self.states.append(sim.state.copy())
-        self.diagnostics.append(sim.system.diagnostics(sim.t, sim.state))
+        self.diagnostics.append(diagnostics)
 
     def solution(self, sim: Simulation) -> Solution:
-        """All that was recorded."""
-        names = self.diagnostics[0] if self.diagnostics else {}
-        shape = (len(self.states), *sim.state.shape)
+        """All that was recorded; a number that some states have and others lack is NaN there."""
+        # An interruption may have come between time, state and diagnostics.
+        count = len(self.diagnostics)
+        names = dict.fromkeys(name for found in self.diagnostics for name in found)
         return Solution(
-            times=np.array(self.times),
-            states=np.array(self.states).reshape(shape),
-            diagnostics={name: np.array([d[name] for d in self.diagnostics]) for name in names},
+            times=np.array(self.times[:count]),
+            states=np.array(self.states[:count]).reshape(count, *sim.state.shape),
+            diagnostics={
+                name: np.array([found.get(name, np.nan) for found in self.diagnostics])
+                for name in names
+            },
             mesh=getattr(sim.system, "mesh", None),
             weights=getattr(sim.system, "weights", None),
             metadata=about(sim) | _counts(sim),
@@ -268,9 +273,13 @@ class Save(Callback):
         )
 
     def act(self, sim: Simulation) -> None:
-        """Append the present state and its diagnostics."""
+        """Append the present state and its diagnostics: those that the first record has."""
         assert self._writer is not None
-        self._writer.append(sim.t, sim.state, sim.system.diagnostics(sim.t, sim.state))
+        diagnostics, names = sim.system.diagnostics(sim.t, sim.state), self._writer.names
+        if names is not None:
+            # Fields that depend on time may gain an energy; a file's columns stay.
+            diagnostics = {name: diagnostics[name] for name in names if name in diagnostics}
+        self._writer.append(sim.t, sim.state, diagnostics)
 
     def finish(self, sim: Simulation) -> None:
         """Close the file."""

@@ -7,6 +7,7 @@ bound of the state (positivity), and, where a tolerance is given, the embedded e
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,12 @@ from pde.steppers import EXPLICIT, OneStep, Step, StepTooLarge
 from pde.system import Initial, Stage, System
 
 STEPPERS: dict[str, OneStep] = {**EXPLICIT, implicit.name: implicit}
+
+VANISHING = 1e-30
+"""A step of less than this share of the time to go does not get there."""
+
+MOST_STEPS = 1e15
+"""So many steps of the longest length do not end."""
 
 SAFETY = 0.9
 """Fraction of the step that the last error estimate, or the failed stage's bound, would allow."""
@@ -105,25 +112,30 @@ class Simulation:
         FloatingPointError where the state stops being finite or the step underflows.
         """
         self.stopped = None
-        callbacks = _checked(callbacks)
+        callbacks, until = _checked(callbacks), number("until", until)
         remembered = {} if resume is None else restart.resume(self, resume).callbacks
-        self.until = number("until", until)
+        self.until = until
         if self.until < self.t:
             raise ValueError(f"until must be >= the current time {self.t:.6g}, got {self.until}")
+        if self.max_step * MOST_STEPS < self.until - self.t:
+            raise ValueError(
+                f"max_step must be larger to come from {self.t:.6g} to {self.until:.6g}, "
+                f"got {self.max_step:.3g}"
+            )
         self._record = Record(AtTimes(self._save_times(save_at, resumed=resume is not None)))
         # A restart file tells what the others have done.
         ordered = sorted(callbacks, key=lambda callback: isinstance(callback, restart.Checkpoint))
         self.callbacks = (self._record, *ordered)
         observers = self.callbacks
-        try:
+        with contextlib.ExitStack() as ends:
+            # All of them, whatever one of them raises; the first one first.
+            for observer in reversed(observers):
+                ends.callback(observer.finish, self)
             self._start(remembered)
             while self.t < self.until and self.stopped is None:
                 self._advance(min(observer.next_time(self.t) for observer in observers))
                 for observer in observers:
                     observer.notify(self)
-        finally:
-            for observer in observers:
-                observer.finish(self)
         return self.solution
 
     def _start(self, remembered: Mapping[str, dict[str, Any]]) -> None:
@@ -212,10 +224,12 @@ class Simulation:
             state = noise.kick(self.t + dt, state, 0.5 * dt, 2 * self.steps + 1)
         if not np.isfinite(state).all():
             raise FloatingPointError(f"the state is no longer finite after t = {self.t:.6g}")
-        self.t = target if dt >= target - self.t else self.t + dt
-        self.state, self.last_step = state, dt
-        self.steps += 1
-        self.limited_by[limit] += 1
+        t = target if dt >= target - self.t else self.t + dt
+        limited_by = self.limited_by + Counter([limit])
+        # At once: Python interrupts between calls, and a time goes with its state.
+        self.t, self.state, self.last_step, self.steps, self.limited_by = (
+            t, state, dt, self.steps + 1, limited_by,
+        )  # fmt: skip
 
     def _flow(self, state: Array, dt: float, limit: str) -> Array:
         """The state after a time `dt` without noise, in one step or several."""
@@ -231,7 +245,7 @@ class Simulation:
     ) -> tuple[Array, float, str]:
         """(state after an accepted step, its length <= dt, what limited it)."""
         while True:
-            if t + dt == t:
+            if t + dt == t or dt < VANISHING * (self.until - t):
                 raise FloatingPointError(
                     f"the step underflowed at t = {t:.6g} (limited by {limit}); "
                     "the velocity is too large or not smooth enough for the tolerance"

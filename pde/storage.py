@@ -101,6 +101,11 @@ class ResultWriter:
         """The number of records on the disk."""
         return 0 if self._file is None else self._file.count
 
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the diagnostics; None before the first record."""
+        return None if self._file is None else self._names
+
     def append(self, t: float, state: Any, diagnostics: Mapping[str, float] | None = None) -> None:
         """Write one state; when this returns, it is safe.
 
