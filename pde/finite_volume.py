@@ -270,6 +270,11 @@ class FiniteVolume:
         state = self._shaped(state)
         rho = np.array(state if state.ndim == 1 else state[:, 0])
         if self.order <= 2:
+            if rho.min() < 0.0:
+                raise ValueError(
+                    f"state must be >= 0 to be a measure, got {rho.min():.3g}; "
+                    f'the limiter "positivity" keeps it so, this one is {self.limiter!r}'
+                )
             return Measure(self.mesh.centroids, rho * self.mesh.areas)
         points = self.nodes.points.reshape(-1, self.mesh.ambient_dim)
         return Measure(points, self.nodes.masses(rho).reshape(-1))

@@ -66,6 +66,11 @@ class Simulation:
         self.system = system
         self.state = system.initial_state(state)
         self.stepper = stepper_named(system.default_stepper if stepper is None else stepper)
+        if self.stepper is implicit and system.default_stepper != implicit.name:
+            raise ValueError(
+                'stepper "implicit" needs finite volumes of order 1 or 2 with diffusion > 0, '
+                f"got {system!r}"
+            )
         if isinstance(tolerance, str) and tolerance == "default":
             tolerance = system.tolerance if self.stepper.estimates_error else None
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)

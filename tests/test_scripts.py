@@ -68,3 +68,18 @@ def test_it_explains_itself(name, capsys):
     with pytest.raises(SystemExit) as ended:
         module.main(["--help"])
     assert ended.value.code == 0 and len(capsys.readouterr().out) > 100
+
+
+@pytest.mark.parametrize(
+    ("study", "words", "said"),
+    [
+        ("zero_temperature", "--orders 5", "invalid choice: 5"),
+        ("brackets", "--frequencies 0", "must be an integer >= 1, got '0'"),
+        ("transport_suite", "--frequencies -1.5", "must be an integer >= 1, got '-1.5'"),
+        ("phase_transition", "--frequencies four", "must be an integer >= 1, got 'four'"),
+    ],
+)
+def test_studies_refuse_wrong_options_in_one_sentence(study, words, said, capsys):
+    with pytest.raises(SystemExit) as ended:
+        importlib.import_module(f"validation.{study}").main(words.split())
+    assert ended.value.code == 2 and said in capsys.readouterr().err

@@ -345,3 +345,11 @@ def test_ctrl_c_in_a_real_run(tmp_path):
     solution = Solution.open(tmp_path / "result.nc")
     assert len(solution.times) >= 3
     np.testing.assert_allclose(solution.diagnostics["mass"], 1.0, rtol=1e-13)
+
+
+@pytest.mark.parametrize("more", [[], ["--set", "model.diffusion=0.1", "--set", "scheme.order=4"]])
+def test_implicit_steps_without_what_they_need_are_refused_before_the_run(tmp_path, capsys, more):
+    assert run(tmp_path / "out", "--set", "scheme.stepper=implicit", *more) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") <= 2 and "order 1 or 2 with diffusion > 0" in said
+    assert not (tmp_path / "out" / "result.nc").exists()

@@ -65,7 +65,7 @@ def study_parser(
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
     parser.add_argument(
         "--frequencies",
-        type=int,
+        type=frequency,
         nargs="+",
         metavar="F",
         help=f"icosahedral meshes, coarse to fine (default {' '.join(map(str, frequencies))})",
@@ -77,6 +77,32 @@ def study_parser(
     )
     parser.set_defaults(default_frequencies=list(frequencies), full_frequencies=list(full))
     return parser
+
+
+def add_orders(parser: argparse.ArgumentParser, default: Sequence[int]) -> None:
+    """The option --orders of studies that compare orders of the scheme."""
+    from pde.reconstruction import ORDERS
+
+    known = ", ".join(map(str, ORDERS))
+    parser.add_argument(
+        "--orders",
+        type=int,
+        nargs="+",
+        default=list(default),
+        choices=ORDERS,
+        metavar="K",
+        help=f"of the scheme: {known} (default {' '.join(map(str, default))})",
+    )
+
+
+def frequency(text: str) -> int:
+    """An integer >= 1, for argparse."""
+    try:
+        if int(text) >= 1:
+            return int(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be an integer >= 1, got {text!r}")
 
 
 def chosen_frequencies(arguments: argparse.Namespace) -> list[int]:

@@ -1,6 +1,6 @@
 """Heads, perceptron, drift and parameters that depend on time, against exact solutions.
 
-    dx/dt = P_x [ sum_h V_h(t) m_h[mu](x) + W(t) s(A x + b) + D(t) x ]
+    dx/dt = P_x [ sum_h V_h(t) m_h[mu](x) + W(t) s(A x + b) + C(t) x ]
 
 Multi-head attention and the perceptron of a layer (Geshkovski, Letrouit, Polyanskiy, Rigollet,
 arXiv:2312.10794; Rigollet, arXiv:2512.01868) with a linear drift. Four cases are solved exactly:
@@ -8,8 +8,8 @@ arXiv:2312.10794; Rigollet, arXiv:2512.01868) with a linear drift. Four cases ar
     heads            two heads at beta = 0 are one with V = V_1 + V_2, whose density stays a
                      conformal image of the uniform one
     perceptron       relu with the rows +-A and the columns +-W is linear; with a drift the flow
-                     is that of the matrix exp(t (W A + D))
-    time             a drift a(t) D has the flow of D after the time int a
+                     is that of the matrix exp(t (W A + C))
+    time             a drift a(t) C has the flow of C after the time int a
     all together     two heads at beta = 0 with V_1 + V_2 = a(t) I, and a perceptron that rotates at
                      the rate c(t): the conformal solution after the time int a, turned by int c
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ellipe, ellipkm1, iv, ive
 
-from pde.arguments import Array, non_negative, one_of, positive
+from pde.arguments import Array, natural, non_negative, one_of, positive
 from validation.axisymmetric import AxisymmetricAttention, axial_distance, axial_quantile
 from validation.characteristics import Characteristics, along_characteristics
 from validation.infinite_temperature import InfiniteTemperature
@@ -92,10 +92,10 @@ def equiangular(n: int, beta: float, product: float, times: Any, normalized: boo
     """
     from scipy.integrate import solve_ivp
 
-    N = n - 1
-    if n < 2 or not -1.0 / N < product <= 1.0:
+    N = natural("n", n, least=2) - 1
+    if not -1.0 / N < product <= 1.0:
         raise ValueError(
-            f"product must lie in (-1/(n-1), 1] for n >= 2 particles, got {product}, n = {n}"
+            f"product must lie in (-1/(n-1), 1] for n particles, got {product}, n = {n}"
         )
 
     def slope(_: float, g: Array) -> Array:

@@ -177,7 +177,7 @@ def cases() -> Iterator[Case]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; 0 where every case reaches the order of its scheme."""
     parser = bars.study_parser("finite_temperature", __doc__, [6, 12], [8, 16, 32])
-    parser.add_argument("--orders", type=int, nargs="+", default=[2, 4], metavar="K")
+    bars.add_orders(parser, [2, 4])
     parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
     arguments = parser.parse_args(argv)
     frequencies = bars.chosen_frequencies(arguments)

@@ -114,7 +114,7 @@ def draw(runs: Sequence[Run], path: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; 0 where the distance never exceeds LARGEST widths."""
     parser = bars.study_parser("late_times", __doc__, [8, 16], [8, 16, 32])
-    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 4, 6], metavar="K")
+    bars.add_orders(parser, [1, 2, 4, 6])
     arguments = parser.parse_args(argv)
     frequencies = bars.chosen_frequencies(arguments)
     references = exact_measures(max(24, 2 * frequencies[-1]))

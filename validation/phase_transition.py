@@ -25,7 +25,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde import Equation, FiniteVolume, Measure, SelfAttention, initial
-from pde.arguments import Array
+from pde.arguments import Array, number
 from pde.simulation import run_to
 from pde.stationary import stationary_state
 from validation import bars, convergence, exact, side_by_side
@@ -53,6 +53,8 @@ def langevin(kappa: float) -> float:
     """
     from scipy.optimize import brentq
 
+    if number("kappa", kappa) <= 3.0:
+        raise ValueError(f"kappa must be > 3 for m > 0, got {kappa}")
     return float(brentq(lambda m: 1.0 / np.tanh(kappa * m) - 1.0 / (kappa * m) - m, 1e-4, 1.0))
 
 

@@ -225,7 +225,7 @@ def picture(results: Sequence[Result], path: Path) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; 0 where all bars are met."""
     parser = bars.study_parser("transport_suite", __doc__, [6, 10], [24, 32, 36, 40, 48, 64])
-    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8], metavar="K")
+    bars.add_orders(parser, [1, 2, 3, 4, 6, 8])
     parser.add_argument(
         "--limiters", nargs="+", default=["positivity", "monotone"], metavar="L",
         choices=["positivity", "monotone", "none"],

@@ -130,7 +130,7 @@ def draw(results: dict[str, list[Run]], path: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; 0: it promises nothing, it measures."""
     parser = bars.study_parser("work_precision", __doc__, [6, 12], [8, 16, 32])
-    parser.add_argument("--orders", type=int, nargs="+", default=[1, 2, 3, 4, 6, 8], metavar="K")
+    bars.add_orders(parser, [1, 2, 3, 4, 6, 8])
     arguments = parser.parse_args(argv)
     frequencies = bars.chosen_frequencies(arguments)
     results, tables = {}, []

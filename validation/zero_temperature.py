@@ -106,7 +106,7 @@ def promised(form: str, order: int, results: Sequence[Result], study: Any) -> li
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; 0 where all bars are met."""
     parser = bars.study_parser("zero_temperature", __doc__, [8, 16, 32], [24, 48, 96])
-    parser.add_argument("--orders", type=int, nargs="+", default=[2], metavar="K")
+    bars.add_orders(parser, [2])
     arguments = parser.parse_args(argv)
     frequencies = bars.chosen_frequencies(arguments)
     tables, studies, promises = [], {}, []
