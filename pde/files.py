@@ -18,6 +18,12 @@ def path_of(name: str, value: Any) -> Path:
     return Path(value)
 
 
+def reason(error: BaseException) -> str:
+    """What an error of somebody else's says, as part of a sentence: one line, not too long."""
+    text = " ".join(str(error).partition("\n")[0].split()) or type(error).__name__
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
 def partial_path(path: Path) -> Path:
     """The temporary neighbour through which `path` is written."""
     return path.with_name(path.name + ".part")

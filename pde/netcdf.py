@@ -150,9 +150,8 @@ def read(path: Path) -> tuple[dict[str, Variable], dict[str, Any]]:
     except ImportError:
         raise
     except Exception as damage:  # the readers trust the file: whatever they trip over is in it
-        reason = str(damage).partition("\n")[0]
         raise ValueError(
-            f"{path} is damaged or cut short and cannot be read ({reason})"
+            f"{path} is damaged or cut short and cannot be read ({files.reason(damage)})"
         ) from damage
 
 
@@ -161,6 +160,8 @@ def compress(path: Path) -> bool:
 
     Returns False, and changes nothing, where the package netCDF4 is not installed. Records are
     copied one at a time, so the memory needed is one record's; check sums make later damage known.
+
+    Raises OSError where it cannot be written; the file then stays as it was.
     """
     try:
         import netCDF4
@@ -175,6 +176,9 @@ def compress(path: Path) -> bool:
         with open(part, "r+b") as file:
             files.sync(file)
         files.replace(part, path)
+    except RuntimeError as failed:  # what a full disk is to the HDF5 library
+        part.unlink(missing_ok=True)
+        raise OSError(f"{part} cannot be written ({failed})") from failed
     except BaseException:
         part.unlink(missing_ok=True)
         raise

@@ -32,7 +32,7 @@ import numpy as np
 
 from pde.arguments import Array
 from pde.callbacks import Callback, EverySeconds, Schedule, about
-from pde.files import path_of, whole_file
+from pde.files import path_of, reason, whole_file
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation
@@ -126,8 +126,7 @@ def read_restart(path: str | Path) -> Restart:
         if layout == FORMAT:
             return Restart(path=path, **content)
     except Exception as damage:  # numpy, zip and JSON raise many kinds
-        reason = str(damage).partition("\n")[0]
-        raise RestartError(f"{path} is damaged or no restart file ({reason})") from damage
+        raise RestartError(f"{path} is damaged or no restart file ({reason(damage)})") from damage
     raise RestartError(f"{path} is of layout {layout}, this version writes and reads {FORMAT}")
 
 

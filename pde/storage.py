@@ -28,7 +28,7 @@ import numpy as np
 from meshes import SphereMesh
 from pde import netcdf, ugrid
 from pde.arguments import Array, number, real_array
-from pde.files import path_of
+from pde.files import path_of, reason
 from pde.netcdf import UNLIMITED, RecordFile, Variable
 
 FORMAT = 1
@@ -254,15 +254,15 @@ def read_result(path: str | Path) -> StoredResult:
     try:
         return _restored(stored, attributes)
     except Exception as missing:  # damage may hit any name, size or type
-        reason = str(missing).partition("\n")[0]
-        raise ValueError(f"{path} is damaged: {reason} is missing or wrong") from missing
+        what = f"{reason(missing)} is missing" if isinstance(missing, KeyError) else reason(missing)
+        raise ValueError(f"{path} is damaged: {what}") from missing
 
 
 def _restored(stored: Mapping[str, Variable], attributes: Mapping[str, Any]) -> StoredResult:
     """The result that a file's variables and attributes stand for."""
     times, states = stored[UNLIMITED].data, _joined_states(stored)
     if times.ndim != 1 or len(states) != len(times):
-        raise ValueError("the number of records")
+        raise ValueError("its variables differ in the number of records")
     return StoredResult(
         times=times,
         states=states,
@@ -273,8 +273,16 @@ def _restored(stored: Mapping[str, Variable], attributes: Mapping[str, Any]) -> 
         },
         mesh=ugrid.restore(stored) if "mesh" in stored else None,
         weights=stored["weight"].data if "weight" in stored else None,
-        metadata=json.loads(attributes["metadata"]),
+        metadata=_description(attributes["metadata"]),
     )
+
+
+def _description(text: str) -> dict[str, Any]:
+    """What the file says of its run."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError("its metadata is no table")
+    return found
 
 
 def _joined_states(stored: Mapping[str, Variable]) -> Array:

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh
-from pde.arguments import Array
+from meshes.checks import check_connectivity
+from pde.arguments import Array, unit_points
 from pde.netcdf import Variable
 
 PADDING = np.int32(-1)
@@ -62,7 +63,8 @@ def data_attributes(mesh: SphereMesh) -> dict[str, str]:
 def restore(stored: Mapping[str, Variable]) -> SphereMesh:
     """The mesh that `variables` wrote, equal to the bit.
 
-    Raises KeyError where a variable is missing.
+    Raises KeyError where a variable is missing, ValueError where the mesh is not the one whose
+    areas are written beside it: what was damaged would be an index out of range later.
     """
     if int(stored["mesh"].attributes["topology_dimension"]) == 1:
         cells, edges, corners = "mesh_edge", "interface", stored["mesh_edge_nodes"].data
@@ -70,7 +72,7 @@ def restore(stored: Mapping[str, Variable]) -> SphereMesh:
         cells, edges, corners = "mesh_face", "mesh_edge", stored["mesh_face_nodes"].data
     used = corners != PADDING
     offsets = np.concatenate([[0], np.cumsum(used.sum(axis=1))])
-    return SphereMesh(
+    mesh = SphereMesh(
         centers=np.ascontiguousarray(stored[f"{cells}_center"].data),
         vertices=np.ascontiguousarray(stored["mesh_node_position"].data),
         edge_cells=np.ascontiguousarray(stored[f"{edges}_cells"].data, dtype=np.int32),
@@ -78,6 +80,12 @@ def restore(stored: Mapping[str, Variable]) -> SphereMesh:
         cell_offsets=offsets.astype(np.int32),
         cell_vertices=corners[used].astype(np.int32),
     )
+    check_connectivity(mesh)
+    unit_points("centers", mesh.centers)
+    unit_points("vertices", mesh.vertices)
+    if not np.allclose(mesh.areas, stored[f"{cells}_area"].data, rtol=1e-9, atol=0.0):
+        raise ValueError("the corners of its cells do not enclose the areas of its cells")
+    return mesh
 
 
 def _sphere(mesh: SphereMesh) -> list[Variable]:

@@ -28,6 +28,7 @@ import numpy as np
 
 from pde.arguments import Array, real_array, shown
 from pde.attention import SelfAttention
+from pde.files import reason
 
 SHOWN = 4
 """Names of arrays that an error lists."""
@@ -205,8 +206,9 @@ def _opened(path: Path) -> Iterator[tuple[Sequence[str], Callable[[str], Any]]]:
     except ImportError:
         raise
     except Exception as damage:  # numpy, zip and safetensors raise many kinds
-        reason = str(damage).partition("\n")[0]
-        raise ValueError(f"{path} is damaged or no {path.suffix} file ({reason})") from damage
+        raise ValueError(
+            f"{path} is damaged or no {path.suffix} file ({reason(damage)})"
+        ) from damage
     with file:
         yield names, load
 
