@@ -64,7 +64,7 @@ class ImplicitMidpoint:
         new = low + error
         if middle.is_positive and new.min() < 0.0:
             new = Q.corrected(low, -0.5 * dt * (low - second))
-        return Step(system.project(new), error)
+        return Step(system.project(Q.conserving(new, state)), error)
 
 
 implicit = ImplicitMidpoint()

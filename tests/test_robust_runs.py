@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from strategies import refused
 
-from meshes import circle, icosphere
+from meshes import icosphere
 from pde import (
     Equation,
     FiniteVolume,
@@ -23,6 +23,7 @@ from pde import (
 )
 from pde import simulation as module
 from pde.callbacks import AtTimes, Callback, EverySteps, Monitor, Progress, Save, SteadyState
+from pde.one_body import Drift
 from pde.restart import Checkpoint
 from pde.time_dependent import TimeDependent
 
@@ -217,10 +218,11 @@ def concentration():
 
 
 def noise():
-    """Implicit steps."""
-    field = SelfAttention(np.eye(2), np.eye(2), 1.0)
-    law = initial.von_mises_fisher([0.0, 1.0], 2.0)
-    return FiniteVolume(circle(32), Equation(field, 0.3)), law, 0.002
+    """Implicit steps of a bump that turns for ever."""
+    turning = Drift([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    field = SelfAttention(np.eye(3), np.eye(3), 1.0) + turning
+    law = initial.von_mises_fisher([0.0, 1.0, 0.0], 2.0)
+    return FiniteVolume(icosphere(2), Equation(field, 0.3)), law, 0.002
 
 
 def cloud():
@@ -286,7 +288,8 @@ def long_run(tmp_path, name, steps):
     assert sim.steps >= steps
     assert blocks < BLOCKS
     assert size < BYTES
-    assert drift < 1e-12
+    # A hundredth of a digit a step, and 2e-13 after 100,000: what is lost is no trend.
+    assert drift < 2e-15 + 2e-18 * steps
     assert min(memory.least) >= 0.0
     assert max(memory.length) < 4 * np.finfo(float).eps
     saved = Solution.open(tmp_path / "r.nc")
