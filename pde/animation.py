@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 PANEL, DPI = 2.4, 150
 """Width of a panel in inches, and pixels per inch."""
 
+SLOWEST, FASTEST = 0.01, 1000.0
+"""Frames a second that the formats know."""
+
 Frames = tuple[Any, Callable[[int], Any]]
 """A figure, and what puts the i-th state into it."""
 
@@ -54,6 +57,10 @@ def animate(
     """
     path = path_of("path", path)
     rate = positive("frames_per_second", frames_per_second)
+    if not SLOWEST <= rate <= FASTEST:
+        raise ValueError(
+            f"frames_per_second must be from {SLOWEST:g} to {FASTEST:g}, got {rate:.3g}"
+        )
     writer = _writer(path, rate)
     if not len(solution.times):
         raise ValueError(f"the solution holds no states, so nothing was written to {path}")

@@ -12,9 +12,11 @@ from pde.arguments import shown
 
 
 def path_of(name: str, value: Any) -> Path:
-    """`value` as a path; otherwise a TypeError that names it."""
-    if not isinstance(value, str | os.PathLike) or "\0" in os.fspath(value):
+    """`value` as a path; otherwise a TypeError or ValueError that names it."""
+    if not isinstance(value, str | os.PathLike):
         raise TypeError(f"{name} must be a path, text or Path, got {shown(value)}")
+    if "\0" in os.fspath(value):
+        raise ValueError(f"{name} must be a path without null characters, got {shown(value)}")
     return Path(value)
 
 

@@ -215,7 +215,10 @@ class AngularCentralGaussian:
     def __call__(self, points: Array) -> Array:
         """(m,) density at (m, d) points."""
         points = unit_points("points", points, self.dim)
-        lengths = np.linalg.norm(np.linalg.solve(self.root, points.T), axis=0)
+        solved = np.linalg.solve(self.root, points.T)
+        # Squares of large ones may leave the range of float64.
+        largest = np.abs(solved).max(axis=0)
+        lengths = largest * np.linalg.norm(solved / largest, axis=0)
         log_determinant = np.log(np.diag(self.root)).sum()
         logarithm = -self.dim * np.log(lengths) - log_determinant - log_sphere_area(self.dim)
         return density_of(logarithm, self)

@@ -14,6 +14,7 @@ Layout: NetCDF classic format specification, 64-bit offset variant (Unidata).
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,9 @@ COUNT_OFFSET = 4
 """Where the number of records stands in a NetCDF-3 file, four bytes, big-endian."""
 
 COMPRESSION_LEVEL = 4
+
+ROOM = 1_000_000
+"""Bytes that a compressed file may take beyond the size of its data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +172,11 @@ def compress(path: Path) -> bool:
     except ImportError:
         return False
     part = files.partial_path(path)
+    # Asked before: where a disk fills up, the HDF5 library holds its broken file until the process
+    # ends, and with it the rest of the disk.
+    needed = int(1.2 * path.stat().st_size) + ROOM
+    if shutil.disk_usage(path.parent).free < needed:
+        raise OSError(f"there is no room for {needed:,} bytes more on its disk")
     try:
         with netCDF4.Dataset(path) as source, netCDF4.Dataset(part, "w") as target:
             source.set_auto_maskandscale(False)

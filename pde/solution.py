@@ -137,14 +137,17 @@ class Solution:
         Raises FileNotFoundError, or ValueError for files that are damaged or from elsewhere.
         """
         stored = read_result(path)
-        return cls(
-            times=stored.times,
-            states=stored.states,
-            diagnostics=stored.diagnostics,
-            mesh=stored.mesh,
-            weights=stored.weights,
-            metadata=stored.metadata,
-        )
+        try:
+            return cls(
+                times=stored.times,
+                states=stored.states,
+                diagnostics=stored.diagnostics,
+                mesh=stored.mesh,
+                weights=stored.weights,
+                metadata=stored.metadata,
+            )
+        except (ValueError, TypeError) as wrong:
+            raise ValueError(f"{path} is damaged: {wrong}") from wrong
 
 
 def directions(points: Array) -> Array:

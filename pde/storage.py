@@ -83,8 +83,8 @@ class ResultWriter:
         keep: int = 0,
     ) -> None:
         self.path = path_of("path", path)
-        if not self.path.parent.is_dir():
-            raise ValueError(f"path {self.path} lies in a folder that does not exist")
+        if not os.path.isdir(self.path.parent):
+            raise ValueError(f"path {self.path} lies in a folder that does not exist or is hidden")
         if not os.access(self.path.parent, os.W_OK):
             raise PermissionError(f"path {self.path} lies in a folder that cannot be written")
         self.mesh = mesh
@@ -261,6 +261,8 @@ def read_result(path: str | Path) -> StoredResult:
 def _restored(stored: Mapping[str, Variable], attributes: Mapping[str, Any]) -> StoredResult:
     """The result that a file's variables and attributes stand for."""
     times, states = stored[UNLIMITED].data, _joined_states(stored)
+    if ("position" in stored) == ("mesh" in stored):
+        raise ValueError("it holds neither densities on a mesh nor particles")
     if times.ndim != 1 or len(states) != len(times):
         raise ValueError("its variables differ in the number of records")
     return StoredResult(

@@ -52,8 +52,14 @@ def read_case(path: Path, overrides: Sequence[str] = ()) -> Case:
     Raises CaseError, in one sentence, for whatever is wrong.
     """
     try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        text = path.read_text(encoding="utf-8")
+    except OSError as unreadable:
+        raise CaseError(f"{path} cannot be read ({unreadable.strerror})") from unreadable
+    except UnicodeDecodeError as wrong:
+        raise CaseError(f"{path} is not valid TOML: {wrong}") from wrong
+    try:
+        tables = _loaded(text)
+    except ValueError as wrong:
         raise CaseError(f"{path} is not valid TOML: {wrong}") from wrong
     try:
         return check_case(_overridden(tables, overrides))
@@ -196,9 +202,21 @@ def _still_meant(table: str, old: dict[str, Any], new: dict[str, Any]) -> dict[s
 
 def _parsed(text: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
+        return _loaded(f"value = {text.strip()}")["value"]
+    except ValueError:
         return text.strip()
+
+
+def _loaded(text: str) -> dict[str, Any]:
+    """TOML as nested dictionaries; ValueError where it is none."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its brackets are nested too deeply") from None
+    except ValueError as wrong:
+        # Python's own, of numbers with thousands of digits, says more than anybody wants to know.
+        known = isinstance(wrong, tomllib.TOMLDecodeError)
+        raise ValueError(str(wrong) if known else "a number has too many digits") from wrong
 
 
 def case_tables(case: Case) -> dict[str, Any]:

@@ -103,4 +103,6 @@ def law_of(case: tree.Case) -> Any:
 
 def _unit(direction: list) -> Array:
     vector = np.array(direction, dtype=float)
+    # By its largest entry first: squares may leave the range of float64.
+    vector = np.ldexp(vector, -np.frexp(np.abs(vector).max())[1])
     return vector / np.linalg.norm(vector)

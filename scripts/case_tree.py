@@ -23,6 +23,9 @@ class CaseError(ValueError):
     """A case that cannot be run as it stands; one sentence."""
 
 
+MOST_SAVES = 1_000_000
+"""Of a run."""
+
 NotNegative = Annotated[float, Real(at_least=0.0)]
 Positive = Annotated[float, Real(above=0.0)]
 
@@ -141,6 +144,11 @@ class Time:
     def __post_init__(self) -> None:
         if self.save_every is not None and self.save_at is not None:
             raise CaseError("[time] takes save_every or save_at, got both")
+        if self.save_every is not None and self.until / MOST_SAVES > self.save_every:
+            raise CaseError(
+                f"'time.save_every' must leave at most {MOST_SAVES:,} saves until "
+                f"time.until = {self.until:g}, got {self.save_every:g}"
+            )
         late = [t for t in self.save_at or [] if t > self.until]
         if late:
             raise CaseError(

@@ -41,10 +41,18 @@ class Real:
         return (
             isinstance(value, int | float)
             and not isinstance(value, bool)
-            and math.isfinite(value)
+            and _is_finite(value)
             and self.above < value < self.below
             and value >= self.at_least
         )
+
+
+def _is_finite(value: int | float) -> bool:
+    """Whether it is a number within the range of float64."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # whole numbers have any size
+        return False
 
 
 @dataclass(frozen=True)

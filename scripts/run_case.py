@@ -57,7 +57,7 @@ def run_case(
     if point is None:
         refuse_taken(out, overwrite)
     with _explained("compiling the kernels, which only the first run has to ...", quiet):
-        setup = _warm(_checked_setup(case))
+        setup = _checked_setup(case)
     mine = claimed(out, case, overwrite) if point is None else claimed_again(out, case, point)
     with mine as provenance:
         return _run(setup, out, provenance, point, quiet, say, pictures)
@@ -102,7 +102,7 @@ def _run(
     except KeyboardInterrupt:
         _say(f"interrupted at t = {setup.grid.t:.4g}; {kept(out)}")
         return 130
-    except (FloatingPointError, OSError) as failed:
+    except (FloatingPointError, OSError, ValueError) as failed:
         _say(f"sphere-attention: failed at t = {setup.grid.t:.4g}: {failed}; {kept(out)}")
         return 1
     say("wrote " + ", ".join(str(out / name) for name in OUTPUTS if (out / name).exists()))
@@ -117,9 +117,9 @@ def draw(setup: Setup, series: dict[str, Array], limit: LimitLaw | None, out: Pa
 
 
 def _checked_setup(case: Case) -> Setup:
-    """The case's objects; what they refuse is the case's fault."""
+    """The case's objects, warm; what they refuse is the case's fault."""
     try:
-        return set_up(case)
+        return _warm(set_up(case))
     except (ValueError, TypeError) as refused:
         raise CaseError(str(refused)) from refused
 

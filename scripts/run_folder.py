@@ -40,9 +40,12 @@ PACKAGES = ("sphere-attention", "numpy", "scipy", "numba", "meshzoo", "matplotli
 
 def refuse_taken(out: Path, overwrite: bool) -> None:
     """Raise CaseError where `out` is no folder for a new run."""
-    if out.exists() and not out.is_dir():
-        raise CaseError(f"--out {out} is a file; name a folder")
-    taken = [name for name in OUTPUTS if (out / name).exists()]
+    try:
+        if out.exists() and not out.is_dir():
+            raise CaseError(f"--out {out} is a file; name a folder")
+        taken = [name for name in OUTPUTS if (out / name).exists()]
+    except OSError as failed:
+        raise CaseError(f"--out {out} cannot be read ({failed.strerror})") from failed
     if taken and not overwrite:
         raise CaseError(
             f"--out {out} already holds a result ({', '.join(taken)}); choose another folder, "
@@ -120,7 +123,28 @@ def restart_point(out: Path, case: Case) -> Restart:
             f"--resume {out} holds another case: {changed}; a run may be made longer, but the "
             f"times at which it saves must stay the same up to t = {t:g}, where it goes on"
         )
+    _check_results(out, point)
     return point
+
+
+def _check_results(out: Path, point: Restart) -> None:
+    """Raise CaseError unless all results can be gone on with, before any of them is written to.
+
+    So a run that is refused leaves everything as it is.
+    """
+    saves = {"result.nc": point.callbacks["Save"]}
+    if "Companion" in point.callbacks:
+        saves["particles.nc"] = point.callbacks["Companion"]["save"]
+    for name, save in saves.items():
+        try:
+            count = len(read_result(out / name).times)
+        except (ValueError, OSError) as broken:
+            raise CaseError(f"--resume {out} cannot go on: {broken}") from broken
+        if count < save["records"]:
+            raise CaseError(
+                f"--resume {out} cannot go on: {name} is not the file to go on with, it holds "
+                f"{count} states of {save['records']}"
+            )
 
 
 def go_the_same_way(then: Sequence[float], now: Sequence[float], t: float) -> bool:

@@ -44,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="change a key of the case, such as mesh.frequency=32; may be repeated",
     )
     folder = run.add_mutually_exclusive_group(required=True)
-    folder.add_argument("--out", type=Path, metavar="DIR", help="folder for the results")
+    folder.add_argument("--out", type=_folder, metavar="DIR", help="folder for the results")
     folder.add_argument(
         "--resume",
         type=Path,
@@ -78,6 +78,13 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _folder(text: str) -> Path:
+    """A folder that is named: nothing stands for this one, which a forgotten variable is not."""
+    if not text or "\0" in text:
+        raise argparse.ArgumentTypeError("name a folder, which may be . for this one")
+    return Path(text)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status: 0 done, 1 failed, 2 refused, 130 interrupted."""
     arguments = build_parser().parse_args(argv)
@@ -93,6 +100,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(arguments)
     except CaseError as refused:
         return _refuse(refused)
+    except OSError as failed:
+        return _refuse(failed)
+    except MemoryError as failed:
+        _refuse(MemoryError(f"there is not enough memory ({failed or 'none left'})"))
+        return 1
     except KeyboardInterrupt:
         print("interrupted before anything was computed", file=sys.stderr)
         return 130
