@@ -184,7 +184,17 @@ def _read(path: Path, wanted: Sequence[str]) -> dict[str, Array]:
         for name in wanted:
             if name not in names:
                 raise ValueError(f"{path} holds no array {name!r}; it holds {_list(name, names)}")
-        return {name: real_array(name, load(name), ndim=2) for name in wanted}
+        return {name: real_array(name, _loaded(path, name, load), ndim=2) for name in wanted}
+
+
+def _loaded(path: Path, name: str, load: Callable[[str], Any]) -> Any:
+    """One array; an archive may open and still be damaged inside."""
+    try:
+        return load(name)
+    except ValueError:
+        raise
+    except Exception as damage:  # zip and zlib raise kinds of their own
+        raise ValueError(f"{path} is damaged in array {name!r} ({reason(damage)})") from damage
 
 
 def _list(wanted: str, names: Sequence[str]) -> str:

@@ -1,10 +1,14 @@
 """Wrong arrays, and wrong values of a caller's own functions, never get past the door."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 from strategies import (
     BAD_ARRAYS,
     answered_or_refused,
+    attempt,
+    fault,
     not_finite,
     refused,
     refuses_all,
@@ -13,7 +17,7 @@ from strategies import (
     wrong_shapes,
 )
 
-from meshes import circle, icosphere
+from meshes import MeshError, SphereMesh, circle, icosphere
 from pde import (
     Equation,
     FiniteVolume,
@@ -272,3 +276,24 @@ def test_fields_and_meshes_of_different_dimensions():
     refused(lambda: Heads([FIELD, Drift(np.eye(2))]), "dimension")
     refused(lambda: wasserstein.distance(MU, Measure(np.eye(2))), "mu and nu")
     refused(lambda: wasserstein.distance(MU, Measure(X, 2 * MASSES)), "equal totals")
+
+
+@pytest.mark.parametrize("mesh", [icosphere(2), circle(7)], ids=["sphere", "circle"])
+def test_a_mesh_with_one_wrong_number_is_named(mesh):
+    """No index out of range, no warning: MeshError with the cell or edge, or nothing is wrong."""
+    rng = np.random.default_rng(3)
+    names = [field.name for field in fields(SphereMesh)]
+    found = 0
+    for k in range(300):
+        parts = {name: np.array(getattr(mesh, name)) for name in names}
+        array = parts[names[k % 6]]
+        place = tuple(rng.integers(size) for size in array.shape)
+        if array.dtype.kind == "f":
+            choices = [np.nan, np.inf, 0.0, 1e300, -array[place], array[place] + 1e-9]
+        else:
+            choices = [-1, 0, array[place] + 1, array[place] - 1, 10**6, 2**31 - 1, -(2**31)]
+        array[place] = choices[rng.integers(len(choices))]
+        _, error = attempt(lambda: SphereMesh(**parts).check())  # noqa: B023
+        assert error is None or (isinstance(error, MeshError) and fault(error) is None), error
+        found += error is not None
+    assert found > 250

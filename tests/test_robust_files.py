@@ -20,8 +20,11 @@ from pde.restart import read_restart
 from pde.storage import ResultWriter
 from pde.vtk import export_vtk
 from pde.web import export_html
+from pde.weights import read_head
 from sphere_attention_scripts import run_case
 from sphere_attention_scripts.simulate import main
+
+I = np.eye(3)  # noqa: E741 - the identity
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts and changes its user")
 
@@ -308,6 +311,20 @@ def test_restart_files_damaged_anywhere_are_refused(tmp_path):
             refusals += found is None
             assert found is None or (found.simulation["state"] == state).all()
     assert refusals > 0.9 * 2 * len(content) / 3
+
+
+def test_weights_damaged_anywhere_are_refused_or_the_same(tmp_path):
+    path = tmp_path / "w.npz"
+    np.savez(path, K=I, Q=2.0 * I, V=3.0 * I)
+    content = path.read_bytes()
+    for place in range(0, len(content), 3):
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << place % 8
+        for damaged in (content[:place], flipped):
+            path.write_bytes(damaged)
+            with at_most(5):
+                head = answered_or_refused(lambda: read_head(path))
+            assert head is None or (head.value == 3.0 * I).all()
 
 
 @pytest.fixture(scope="module")
