@@ -5,8 +5,10 @@ argument. What numpy, scipy or Python say of an input that nobody looked at is n
 """
 
 import linecache
+import signal
 import traceback
 import warnings
+from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -208,3 +210,33 @@ def extreme_matrices(draw, d=3):
     elif kind == "jordan":
         A = np.eye(d) + np.diag(np.ones(d - 1), 1)
     return A * draw(st.sampled_from([1.0, -1.0, 1e-300, 1e-150, 1e6, 1e99, 1e150, 1e300]))
+
+
+# --- the command line ------------------------------------------------------------------------
+
+SMALL = [
+    "mesh.kind=circle", "mesh.cells=12", "model.V=[1.0, 0.5]", "model.B=[1.0, 1.0]",
+    "time.until=0.2", "time.save_every=0.1",
+]  # fmt: skip
+
+
+def run(out, *more):
+    """The arguments of a small run."""
+    changes = [word for text in [*SMALL, *more] for word in ("--set", text)]
+    return ["run", *changes, "--quiet", "--out", str(out)]
+
+
+@contextmanager
+def at_most(seconds):
+    """Fail what takes longer: a damaged length must not be counted to its end."""
+
+    def late(number, frame):
+        raise AssertionError(f"still going on after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,8 +1,7 @@
 """The command line with extreme and broken words: one sentence, never a traceback or a hang."""
 
 import pytest
-from strategies import answered_or_refused
-from test_robust_files import at_most, run
+from strategies import answered_or_refused, at_most, run
 
 from pde import Solution
 from sphere_attention_scripts import run_case
