@@ -32,21 +32,31 @@ def partial_path(path: Path) -> Path:
 
 
 @contextlib.contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """The temporary neighbour to write, which then takes the place of `path`.
+
+    Whatever goes wrong, an older file stays and the neighbour goes.
+    """
+    part = partial_path(path)
+    try:
+        yield part
+        replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
 def whole_file(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """A file to write `path` with: it takes the place of an older one once it is complete.
 
     Raises OSError where it cannot be written; whatever goes wrong, the older file stays.
     """
-    part = partial_path(path)
-    try:
-        with open(part, mode, encoding=None if "b" in mode else "utf-8") as file:
-            yield file
-            file.flush()
-            sync(file)
-        replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    encoding = None if "b" in mode else "utf-8"
+    with written_beside(path) as part, open(part, mode, encoding=encoding) as file:
+        yield file
+        file.flush()
+        sync(file)
 
 
 def sync(file: IO[Any]) -> None:

@@ -171,26 +171,21 @@ def compress(path: Path) -> bool:
         import netCDF4
     except ImportError:
         return False
-    part = files.partial_path(path)
     # Asked before: where a disk fills up, the HDF5 library holds its broken file until the process
     # ends, and with it the rest of the disk.
     needed = int(1.2 * path.stat().st_size) + ROOM
     if shutil.disk_usage(path.parent).free < needed:
         raise OSError(f"there is no room for {needed:,} bytes more on its disk")
     try:
-        with netCDF4.Dataset(path) as source, netCDF4.Dataset(part, "w") as target:
-            source.set_auto_maskandscale(False)
-            target.set_auto_maskandscale(False)
-            _copy(source, target)
-        with open(part, "r+b") as file:
-            files.sync(file)
-        files.replace(part, path)
+        with files.written_beside(path) as part:
+            with netCDF4.Dataset(path) as source, netCDF4.Dataset(part, "w") as target:
+                source.set_auto_maskandscale(False)
+                target.set_auto_maskandscale(False)
+                _copy(source, target)
+            with open(part, "r+b") as file:
+                files.sync(file)
     except RuntimeError as failed:  # what a full disk is to the HDF5 library
-        part.unlink(missing_ok=True)
         raise OSError(f"{part} cannot be written ({failed})") from failed
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
     return True
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array
-from pde.files import partial_path, path_of, replace, whole_file
+from pde.files import path_of, whole_file, written_beside
 from pde.solution import Solution, directions
 
 
@@ -70,13 +70,8 @@ def _write_state(solution: Solution, i: int, path: Path) -> None:
     else:
         points, blocks, data = _particles(directions(state), solution.weights)
     grid = meshio.Mesh(points, blocks, cell_data=data)
-    part = partial_path(path)
-    try:
+    with written_beside(path) as part:
         meshio.write(part, grid, file_format="vtu")
-        replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 Blocks = list[tuple[str, np.ndarray]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pde.arguments import Array
-from pde.files import partial_path, replace, sync, whole_file
+from pde.files import sync, whole_file, written_beside
 from sphere_attention_scripts.case_file import case_tables
 from sphere_attention_scripts.comparison import COLUMNS
 from sphere_attention_scripts.sweep_cases import Run, Sweep, shown
@@ -195,16 +195,11 @@ def _add_states(
 
 def write_dataset(path: Path, data: xarray.Dataset) -> None:
     """Write the dataset as NetCDF, whole or not at all."""
-    part = partial_path(path)
-    try:
-        compressed = {"density": {"zlib": True, "complevel": 4}} if "density" in data else {}
+    compressed = {"density": {"zlib": True, "complevel": 4}} if "density" in data else {}
+    with written_beside(path) as part:
         data.to_netcdf(part, engine="netcdf4", encoding=compressed)
         with open(part, "r+b") as file:
             sync(file)
-        replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
 
 
 def _coordinate(values: Sequence[Any]) -> Any:

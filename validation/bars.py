@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from validation import command_line
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -53,27 +55,20 @@ def conclude(tables: Sequence[str], bars: Sequence[Bar], out: Path | None, name:
 def study_parser(
     name: str, description: str | None, frequencies: Sequence[int], full: Sequence[int]
 ) -> argparse.ArgumentParser:
-    """The command line that all studies share.
+    """The command line of studies on meshes.
 
     frequencies, full : the meshes by default and with --full
     """
-    parser = argparse.ArgumentParser(
-        prog=f"python -m validation.{name}",
-        description=description,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+    sizes = " ".join(map(str, full))
+    parser = command_line.study(
+        name, description, f"the study at its full size: frequencies {sizes}"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
     parser.add_argument(
         "--frequencies",
         type=frequency,
         nargs="+",
         metavar="F",
         help=f"icosahedral meshes, coarse to fine (default {' '.join(map(str, frequencies))})",
-    )
-    parser.add_argument(
-        "--full",
-        action="store_true",
-        help=f"the study at its full size: frequencies {' '.join(map(str, full))}",
     )
     parser.set_defaults(default_frequencies=list(frequencies), full_frequencies=list(full))
     return parser

@@ -1,4 +1,4 @@
-"""The command line of a study that needs no mesh: where to keep its results, and its size."""
+"""The command line of every study: where to keep its results, and its size."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ import argparse
 from pathlib import Path
 
 
-def study(name: str, description: str | None) -> argparse.ArgumentParser:
+def study(
+    name: str, description: str | None, full: str = "the study at its full size"
+) -> argparse.ArgumentParser:
     """`python -m validation.name [--out DIR] [--full]`; a study adds what else it takes.
+
+    full : what --full is said to be
 
     >>> study("name", "What it shows.").parse_args(["--full"]).full
     True
@@ -18,5 +22,5 @@ def study(name: str, description: str | None) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="keep table and picture there")
-    parser.add_argument("--full", action="store_true", help="the study at its full size")
+    parser.add_argument("--full", action="store_true", help=full)
     return parser
