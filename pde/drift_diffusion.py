@@ -33,7 +33,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array
-from pde.kernels import fluxes as kernels
+from pde.limiters import gathered
 
 
 def fields_of(state: Array) -> Array:
@@ -76,10 +76,7 @@ class Exchange:
 
     def apply(self, state: Array) -> Array:
         """Q rho for a state (N,) or (N, k)."""
-        fields = fields_of(state)
-        out = np.empty_like(fields)
-        kernels.divergence(self._flows(fields), *self._cells, self.mesh.areas, out)
-        return state_of(out, state)
+        return state_of(gathered(self.mesh, self._flows(fields_of(state))), state)
 
     def net_flows(self, rho: Array) -> Array:
         """(E,) mass per unit time through each edge, from its first to its second cell."""
@@ -140,9 +137,7 @@ class Exchange:
         net = flows[..., 0] - flows[..., 1]
         net *= self._shares(fields, net)
         flows[..., 0], flows[..., 1] = np.maximum(net, 0.0), np.maximum(-net, 0.0)
-        out = np.empty_like(fields)
-        kernels.divergence(flows, *self._cells, self.mesh.areas, out)
-        return state_of(fields + out, state)
+        return state_of(fields + gathered(self.mesh, flows), state)
 
     def _shares(self, fields: Array, net: Array) -> Array:
         """(k, E) the share of each flux that the cell which it leaves can give."""
@@ -158,11 +153,6 @@ class Exchange:
             factor = np.divide(held, taken, out=np.ones(n), where=taken > held)
             share[:] = factor[np.where(flux > 0.0, first, second)]
         return shares
-
-    @property
-    def _cells(self) -> tuple[Any, Any, Any]:
-        mesh = self.mesh
-        return mesh.cell_edge_offsets, mesh.cell_edges, mesh.cell_edge_signs
 
     def _flows(self, fields: Array) -> Array:
         """(k, E, 2) what leaves the first and the second cell of each edge."""

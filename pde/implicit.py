@@ -42,16 +42,21 @@ class ImplicitMidpoint:
     ssp_coefficient: float = math.inf
     estimates_error: bool = True
 
+    def check(self, system: System) -> None:
+        """Raise ValueError where the system's stages have no generator."""
+        if system.default_stepper != self.name:
+            raise ValueError(
+                'stepper "implicit" needs finite volumes of order 1 or 2 with diffusion > 0, '
+                f"got {system!r}"
+            )
+
     def step(self, system: System, t: float, state: Array, dt: float, first: Stage) -> Step:
         """The state after a step `dt`; `first` is `system.stage(t, state)`.
 
         Raises ValueError where the system's stages have no generator.
         """
-        if not isinstance(first, LinearStage):
-            raise ValueError(
-                'stepper "implicit" needs finite volumes of order 1 or 2 with diffusion > 0, '
-                f"got {system!r}"
-            )
+        self.check(system)
+        assert isinstance(first, LinearStage)
         middle = system.stage(t + 0.5 * dt, first.generator.implicit_euler(0.5 * dt)(state))
         assert isinstance(middle, LinearStage)
         Q = middle.generator

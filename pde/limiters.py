@@ -37,6 +37,21 @@ WIDENING = 0.25
 LIMITERS = ("positivity", "monotone", None)
 
 
+def cell_tables(mesh: SphereMesh) -> tuple[Indices, Indices, NDArray[np.int8]]:
+    """Where each cell's edges begin, which they are and how they point, as kernels take them."""
+    return mesh.cell_edge_offsets, mesh.cell_edges, mesh.cell_edge_signs
+
+
+def gathered(mesh: SphereMesh, flows: Array) -> Array:
+    """(k, N) what enters less what leaves each cell, per area.
+
+    flows : (k, E, 2) what leaves the first and the second cell of each edge
+    """
+    out = np.empty((len(flows), mesh.n_cells))
+    kernels.divergence(flows, *cell_tables(mesh), mesh.areas, out)
+    return out
+
+
 @dataclass(frozen=True, eq=False)
 class Transport:
     """Fluxes of one mesh and reconstruction: densities and edge velocities to tendencies.
@@ -76,8 +91,7 @@ class Transport:
 
     @property
     def _cells(self) -> tuple[Indices, Indices, NDArray[np.int8]]:
-        mesh = self.mesh
-        return mesh.cell_edge_offsets, mesh.cell_edges, mesh.cell_edge_signs
+        return cell_tables(self.mesh)
 
     @cached_property
     def across(self) -> Indices:
@@ -113,9 +127,7 @@ class Transport:
         return out
 
     def _divergence(self, flows: Array) -> Array:
-        out = np.empty((len(flows), self.mesh.n_cells))
-        kernels.divergence(flows, *self._cells, self.mesh.areas, out)
-        return out
+        return gathered(self.mesh, flows)
 
     def _corrected(self, rho: Array, fluxes: Array, diffusion: Array, dt: float) -> Array:
         """Upwind outflows plus the admissible share of the corrections."""

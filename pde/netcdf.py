@@ -80,8 +80,7 @@ class RecordFile:
         self.count = 0
         self._names = [variable.name for variable in record]
         self._record_size = sum(variable.data.nbytes for variable in record)
-        part = files.partial_path(path)
-        try:
+        with files.written_beside(path) as part:
             _write_classic(part, [*fixed, *record], attributes)
             # The header needs one record to know the sizes; that record is now taken back.
             self._start = part.stat().st_size - self._record_size
@@ -92,10 +91,6 @@ class RecordFile:
                     self.count += 1
                 _write_at(file, COUNT_OFFSET, _big_endian(self.count))
                 files.sync(file)
-            files.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
         self._file = open(path, "r+b", buffering=0)  # noqa: SIM115 - closed in close()
 
     def append(self, record: Mapping[str, np.ndarray]) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from pde import restart
 from pde.arguments import Array, number, one_of, positive, real_array, shown
 from pde.callbacks import AtTimes, Callback, Record
-from pde.implicit import implicit
+from pde.implicit import ImplicitMidpoint, implicit
 from pde.solution import Solution
 from pde.steppers import EXPLICIT, OneStep, Step, StepTooLarge
 from pde.system import Initial, Stage, System
@@ -66,11 +66,8 @@ class Simulation:
         self.system = system
         self.state = system.initial_state(state)
         self.stepper = stepper_named(system.default_stepper if stepper is None else stepper)
-        if self.stepper is implicit and system.default_stepper != implicit.name:
-            raise ValueError(
-                'stepper "implicit" needs finite volumes of order 1 or 2 with diffusion > 0, '
-                f"got {system!r}"
-            )
+        if isinstance(self.stepper, ImplicitMidpoint):
+            self.stepper.check(system)
         if isinstance(tolerance, str) and tolerance == "default":
             tolerance = system.tolerance if self.stepper.estimates_error else None
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
