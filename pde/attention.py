@@ -51,6 +51,7 @@ class SelfAttention(Field):
     """
 
     is_nonlocal = True
+    is_autonomous = True
     dim: int
 
     def __init__(
@@ -223,6 +224,8 @@ class ZeroTemperatureAttention(Field):
     >>> field.velocity([[0.6, 0.8]]).round(3)
     array([[ 0.384, -0.288]])
     """
+
+    is_autonomous = True
 
     dim: int
 

@@ -61,6 +61,7 @@ class Consensus(Field):
     """v(x) = lam P_x m: what both forms share. m comes from `consensus(x, mu)`."""
 
     is_nonlocal = True
+    is_autonomous = True
 
     def __init__(self, objective: Objective, beta: float, lam: float = 1.0) -> None:
         self.objective = function("objective", objective, "J(x) -> (m,)")

@@ -50,6 +50,11 @@ class Equation:
         """Whether velocity or diffusion depend on the measure."""
         return self.field.is_nonlocal or callable(self.diffusion)
 
+    @property
+    def is_autonomous(self) -> bool:
+        """Whether neither is known to depend on time by itself."""
+        return self.field.is_autonomous and not callable(self.diffusion)
+
     def diffusion_at(self, x: Array, mu: Measure | None, t: float) -> Array:
         """(m,) values of D at the (m, d) points x.
 

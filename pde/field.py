@@ -30,14 +30,23 @@ class Field:
     """A velocity field v[mu](x, t), tangent to the unit sphere of R^d.
 
     is_nonlocal : whether the velocity depends on the measure; where not, `mu` may be None
+    is_autonomous : whether the velocity is known not to depend on t; where it may, every step of a
+        simulation looks at it at more times
     dim : the dimension d that the field lives in; None: any
     """
 
     is_nonlocal: bool = False
+    is_autonomous: bool = False
     dim: int | None = None
 
     __array_ufunc__ = None
     """An array times a field is asked of the field, which refuses, not of each entry."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        # What a base class says of its own velocity does not hold for another one.
+        if {"velocity", "output"} & set(vars(cls)) and "is_autonomous" not in vars(cls):
+            cls.is_autonomous = False
 
     def velocity(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) tangent velocities at the (m, d) unit points x."""
@@ -145,6 +154,7 @@ class Sum(Field):
         self.terms: tuple[Field, ...] = tuple(flat)
         self.dim = dims.pop() if dims else None
         self.is_nonlocal = any(term.is_nonlocal for term in flat)
+        self.is_autonomous = all(term.is_autonomous for term in flat)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.terms))
@@ -191,6 +201,7 @@ class Scaled(Field):
         self.field = field
         self.dim = field.dim
         self.is_nonlocal = field.is_nonlocal
+        self.is_autonomous = field.is_autonomous
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * ({self.field!r})"

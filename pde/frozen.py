@@ -39,6 +39,7 @@ class Frozen(Field):
         self.field = field
         self.mu = mu
         self.dim = mu.dim
+        self.is_autonomous = field.is_autonomous
 
     def __repr__(self) -> str:
         return f"Frozen({self.field!r}, {self.mu!r})"

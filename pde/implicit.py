@@ -23,10 +23,11 @@ diffusion moves the states at rest by O(dt^2).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pde.arguments import Array
-from pde.steppers import Step
+from pde.steppers import Step, velocities_of
 from pde.system import LinearStage, Stage, System
 
 
@@ -41,6 +42,9 @@ class ImplicitMidpoint:
     order: int = 2
     ssp_coefficient: float = math.inf
     estimates_error: bool = True
+    needs_end: bool = False
+    defect_order: int = 1
+    defect_constant: float = 0.5
 
     def check(self, system: System) -> None:
         """Raise ValueError where the system's stages have no generator."""
@@ -69,7 +73,12 @@ class ImplicitMidpoint:
         new = low + error
         if middle.is_positive and new.min() < 0.0:
             new = Q.corrected(low, -0.5 * dt * (low - second))
-        return Step(system.project(Q.conserving(new, state)), error)
+        velocities = velocities_of(first, middle)
+        return Step(system.project(Q.conserving(new, state)), error, (0.0, 0.5), velocities)
+
+    def defect(self, velocities: Sequence[Array]) -> Array:
+        """The velocity's change until the middle."""
+        return velocities[1] - velocities[0]
 
 
 implicit = ImplicitMidpoint()

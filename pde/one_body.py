@@ -34,6 +34,8 @@ class Drift(Field):
     array([[ 0.768, -0.576]])
     """
 
+    is_autonomous = True
+
     dim: int
 
     def __init__(self, A: Any) -> None:
@@ -81,6 +83,8 @@ class PotentialDrift(Field):
     >>> up.velocity([[0.6, 0.8]]).round(3), up.potential([[0.6, 0.8]])
     (array([[-0.48,  0.36]]), array([0.8]))
     """
+
+    is_autonomous = True
 
     def __init__(self, psi: Callable[[Array], Any], gradient: Callable[[Array], Any]) -> None:
         self.psi = function("psi", psi, "of points (m, d)")

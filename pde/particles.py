@@ -11,6 +11,7 @@ For softmax attention this is the token dynamics of a transformer with layer nor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,10 +38,16 @@ class ParticleStage:
     velocity: Array
     bound: float = np.inf
     stable_step: float = np.inf
+    accuracy: float = 1e-6
+    width: float = 0.0
 
     def rhs(self, dt: float | None = None) -> Array:
         """(n, d) velocities."""
         return self.velocity
+
+    def speed(self, velocity: Array) -> float:
+        """The fastest particle's."""
+        return float(np.sqrt(np.max(np.einsum("nd,nd->n", velocity, velocity))))
 
 
 class ParticleSystem:
@@ -48,7 +55,8 @@ class ParticleSystem:
 
     equation : an `Equation`; its diffusion D gives each particle the noise sqrt(2 D) dW
     weights : (n,) masses >= 0, kept in time; None: equal, total 1
-    seed : of the noise; the same seed gives the same path, to the bit
+    seed : of the noise; a new system with the same seed gives the same path, to the bit, while
+        further simulations of one system go on with new numbers
 
     The state is the (n, d) array of points. A particle's step is bounded by no positivity, so a
     simulation controls the error of each step instead (`tolerance`, the largest error of any
@@ -75,8 +83,13 @@ class ParticleSystem:
         return f"ParticleSystem({self.equation!r}, seed={self.seed})"
 
     @property
+    def is_autonomous(self) -> bool:
+        """Whether the equation is known not to depend on time by itself."""
+        return self.equation.is_autonomous
+
+    @cached_property
     def noise(self) -> Noise | None:
-        """The kicks of the equation's diffusion; None where that is 0."""
+        """The kicks of the equation's diffusion, counted; None where that is 0."""
         if self.equation.diffusion == 0.0:
             return None
         return Noise(self.equation, self.seed, self.weights)

@@ -82,6 +82,8 @@ class Perceptron(Field):
            [ 0.768,  0.576]])
     """
 
+    is_autonomous = True
+
     dim: int
 
     def __init__(

@@ -2,7 +2,7 @@
 
 A simulation knows nothing of cells, particles or attention: it advances a `System` with a
 `Stepper` and calls back. Two limits rule a step: the stepper's SSP coefficient times the Euler
-bound of the state (positivity), and, where a tolerance is given, the embedded error estimate.
+bound of the state (positivity), and its error in time (`pde.control`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import numpy as np
 from pde import restart
 from pde.arguments import Array, number, one_of, positive, real_array, shown
 from pde.callbacks import AtTimes, Callback, Record
+from pde.control import SAFETY, StepControl
 from pde.implicit import ImplicitMidpoint, implicit
 from pde.solution import Solution
-from pde.steppers import EXPLICIT, OneStep, Step, StepTooLarge
+from pde.steppers import EXPLICIT, OneStep, StepTooLarge
 from pde.system import Initial, Stage, System
 
 STEPPERS: dict[str, OneStep] = {**EXPLICIT, implicit.name: implicit}
@@ -32,9 +33,6 @@ VANISHING = 1e-30
 MOST_STEPS = 1e15
 """So many steps of the longest length do not end."""
 
-SAFETY = 0.9
-"""Fraction of the step that the last error estimate, or the failed stage's bound, would allow."""
-
 
 class Simulation:
     """`system` advanced in time from `state`.
@@ -43,8 +41,9 @@ class Simulation:
     state : the array that the system takes, or a function of points (m, d) -> (m,)
     stepper : "euler", "ssprk2", "ssprk3", "ssprk54", "implicit" (finite volumes of order 1 or 2
         with diffusion); None: the default of the system
-    tolerance : largest error of a step in the system's norm; "default": the system's own, where
-        the stepper estimates errors; None: no error control, the Euler bound decides alone
+    tolerance : largest error of a step in the system's norm, relative to the state; "default": the
+        system's own, where it has one. In both cases steps resolve the velocity's change in time
+        (`pde.control`). None: no error control, the Euler bound decides alone
     t : time at the start
     max_step : no step is longer
 
@@ -68,6 +67,7 @@ class Simulation:
         self.stepper = stepper_named(system.default_stepper if stepper is None else stepper)
         if isinstance(self.stepper, ImplicitMidpoint):
             self.stepper.check(system)
+        is_blind = tolerance is None
         if isinstance(tolerance, str) and tolerance == "default":
             tolerance = system.tolerance if self.stepper.estimates_error else None
         self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
@@ -85,7 +85,8 @@ class Simulation:
         self.stopped: str | None = None
         self.callbacks: tuple[Callback, ...] = ()
         self._record: Record | None = None
-        self._error_step: float | None = None
+        self._control = StepControl(system, self.stepper, self.tolerance, is_blind)
+        self._leg = (self.t, self.t)
 
     def __repr__(self) -> str:
         return (
@@ -170,7 +171,10 @@ class Simulation:
             "rejected": dict(self.rejected),
             "limited_by": dict(self.limited_by),
             "last_step": self.last_step,
-            "error_step": self._error_step,
+            "error_step": self._control.step,
+            "speed": self._control.speed,
+            "leg": list(self._leg),
+            "kicks": 0 if self.system.noise is None else self.system.noise.drawn,
             "stopped": self.stopped,
         }
 
@@ -180,7 +184,10 @@ class Simulation:
         self.steps, self.last_step = snapshot["steps"], snapshot["last_step"]
         self.rejected = Counter(snapshot["rejected"])
         self.limited_by = Counter(snapshot["limited_by"])
-        self._error_step, self.stopped = snapshot["error_step"], snapshot["stopped"]
+        self._control.step, self._control.speed = snapshot["error_step"], snapshot["speed"]
+        self._leg, self.stopped = tuple(snapshot["leg"]), snapshot["stopped"]
+        if self.system.noise is not None:
+            self.system.noise.drawn = snapshot["kicks"]
 
     def stop(self, reason: str) -> None:
         """End the run after the current step; called by callbacks."""
@@ -215,35 +222,42 @@ class Simulation:
         would prefer small kicks, at any tolerance.
         """
         target = min(target, self.until)
-        first = self.system.stage(self.t, self.state)
+        if target != self._leg[1]:
+            self._leg = (self.t, target)
+        first = self._control.stage(self.t, self.state)
         dt, limit = self._proposed_step(first, target)
         noise = self.system.noise
         if noise is None:
-            state, dt, limit = self._accepted(self.t, self.state, first, dt, limit)
+            state, dt, limit = self._accepted(self.t, self.state, first, dt, limit, target)
+            kicks = 0
         else:
-            state = noise.kick(self.t, self.state, 0.5 * dt, 2 * self.steps)
+            dt, kicks = noise.small_step(self.t, self.state, dt), noise.drawn
+            state = noise.kick(self.t, self.state, 0.5 * dt, kicks)
             state = self._flow(state, dt, limit)
-            state = noise.kick(self.t + dt, state, 0.5 * dt, 2 * self.steps + 1)
+            state = noise.kick(self.t + 0.5 * dt, state, 0.5 * dt, kicks + 1)
+            kicks += 2
         if not np.isfinite(state).all():
             raise FloatingPointError(f"the state is no longer finite after t = {self.t:.6g}")
-        t = target if dt >= target - self.t else self.t + dt
+        t = _end(self.t, dt, target)
         limited_by = self.limited_by + Counter([limit])
         # At once: Python interrupts between calls, and a time goes with its state.
         self.t, self.state, self.last_step, self.steps, self.limited_by = (
             t, state, dt, self.steps + 1, limited_by,
         )  # fmt: skip
+        if noise is not None:
+            noise.drawn = kicks
 
     def _flow(self, state: Array, dt: float, limit: str) -> Array:
         """The state after a time `dt` without noise, in one step or several."""
         t, end = self.t, self.t + dt
         while t < end:
-            first = self.system.stage(t, state)
-            state, taken, _ = self._accepted(t, state, first, end - t, limit)
-            t = end if taken >= end - t else t + taken
+            first = self._control.stage(t, state)
+            state, taken, _ = self._accepted(t, state, first, end - t, limit, end)
+            t = _end(t, taken, end)
         return state
 
     def _accepted(
-        self, t: float, state: Array, first: Stage, dt: float, limit: str
+        self, t: float, state: Array, first: Stage, dt: float, limit: str, target: float
     ) -> tuple[Array, float, str]:
         """(state after an accepted step, its length <= dt, what limited it)."""
         while True:
@@ -259,7 +273,7 @@ class Simulation:
                 dt, limit = min(allowed, SAFETY * dt), "bound"
                 self.rejected["bound"] += 1
                 continue
-            shorter = self._step_for_error(step, dt, limit)
+            shorter = self._control.shorter(t, _end(t, dt, target), state, limit, first, step)
             if shorter is None:
                 return step.state, dt, limit
             dt, limit = shorter, "error"
@@ -267,13 +281,11 @@ class Simulation:
 
     def _proposed_step(self, first: Stage, target: float) -> tuple[float, str]:
         """(dt, what limits it)."""
-        limits = {"bound": self.stepper.ssp_coefficient * first.stable_step}
-        if self.tolerance is not None:
-            if self._error_step is None:
-                speed = self.system.norm(first.rhs())
-                self._error_step = self.tolerance ** (1.0 / self.stepper.order) / max(speed, 1e-3)
-            limits["error"] = self._error_step
-        limits["max_step"] = self.max_step
+        limits = {
+            "bound": self.stepper.ssp_coefficient * first.stable_step,
+            "error": self._control.proposal(first, self.state, self._leg[1] - self._leg[0]),
+            "max_step": self.max_step,
+        }
         limit = min(limits, key=limits.__getitem__)
         dt, remaining = limits[limit], target - self.t
         if dt >= remaining:
@@ -281,20 +293,10 @@ class Simulation:
         # Two even steps rather than a full one and a sliver.
         return (0.5 * remaining, "schedule") if 2.0 * dt > remaining else (dt, limit)
 
-    def _step_for_error(self, step: Step, dt: float, limit: str) -> float | None:
-        """None where the error of `step` is within the tolerance, else the step to try instead."""
-        if self.tolerance is None or step.error is None:
-            return None
-        ratio = self.system.norm(step.error) / self.tolerance
-        if not math.isfinite(ratio):
-            return 0.2 * dt
-        factor = SAFETY * ratio ** (-1.0 / self.stepper.order) if ratio > 0 else math.inf
-        if ratio > 1.0:
-            return max(0.2, factor) * dt
-        # A step that something else kept short says nothing against longer ones.
-        before = 0.0 if limit == "error" or self._error_step is None else self._error_step
-        self._error_step = max(before, min(5.0, factor) * dt)
-        return None
+
+def _end(t: float, dt: float, target: float) -> float:
+    """The time after a step, on the target where it leads there."""
+    return target if dt >= target - t else t + dt
 
 
 def stepper_named(name: str | OneStep) -> OneStep:

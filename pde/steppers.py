@@ -12,14 +12,16 @@ J. Numer. Anal. 40 (2002) for ssprk54.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
 from pde.arguments import Array
-from pde.system import Stage, System
+from pde.system import MovingStage, Stage, System
 
 
 class StepTooLarge(ArithmeticError):
@@ -32,10 +34,23 @@ class StepTooLarge(ArithmeticError):
 
 @dataclass(frozen=True)
 class Step:
-    """What one step gives: the new state and the embedded estimate of its error."""
+    """What one step gives: the new state and what tells of its error.
+
+    error : embedded estimate of the state's error; None: the method has none
+    times, velocities : of its stages, times in units of the step; empty where stages have none
+    """
 
     state: Array
     error: Array | None
+    times: tuple[float, ...] = ()
+    velocities: tuple[Array, ...] = ()
+
+
+def velocities_of(*stages: Stage) -> tuple[Array, ...]:
+    """The velocities of stages that have them (see `pde.control`), else none."""
+    if not all(hasattr(stage, "velocity") for stage in stages):
+        return ()
+    return tuple(cast(MovingStage, stage).velocity for stage in stages)
 
 
 class OneStep(Protocol):
@@ -165,7 +180,7 @@ class Stepper:
         velocity changes within a step, and with it the bound.
         """
         euler = dt / self.ssp_coefficient
-        states, tendencies = [state], [first.rhs(euler)]
+        states, stages, tendencies = [state], [first], [first.rhs(euler)]
         for i in range(self.stages):
             new = np.zeros_like(state)
             for k in range(i + 1):
@@ -178,11 +193,54 @@ class Stepper:
                 stage = system.stage(t + self.c[i + 1] * dt, new)
                 if euler > stage.bound:
                     raise StepTooLarge(stage.bound)
+                stages.append(stage)
                 tendencies.append(stage.rhs(euler))
         error = None
         if self.error_weights is not None:
             error = dt * np.tensordot(self.error_weights, np.array(tendencies), axes=1)
-        return Step(system.project(states[-1]), error)
+        velocities = velocities_of(*stages)
+        return Step(system.project(states[-1]), error, tuple(self.c), velocities)
+
+    @property
+    def needs_end(self) -> bool:
+        """Whether the defect takes the velocity at the step's end too, which the next one needs."""
+        return self.order <= 2
+
+    def defect(self, velocities: Sequence[Array]) -> Array:
+        """The difference of two estimates of the velocity's mean over a step.
+
+        velocities : of the stages, and at the step's end where `needs_end`
+
+        Up to order 2 the trapezoidal mean less the method's own, beyond that the difference of the
+        embedded methods.
+        """
+        weights = self._defect_weights
+        return sum(w * v for w, v in zip(weights, velocities, strict=True) if w)
+
+    @cached_property
+    def _defect_weights(self) -> Array:
+        if not self.needs_end:
+            assert self.error_weights is not None
+            return self.error_weights
+        weights = np.append(-self.b, 0.5)
+        weights[0] += 0.5
+        return weights
+
+    @property
+    def defect_order(self) -> int:
+        """q in the defect c z^q of a velocity that grows like e^{z s}."""
+        return self.order if self.needs_end else self.order - 1
+
+    @cached_property
+    def defect_constant(self) -> float:
+        """c > 0 in it."""
+        grown = np.ones(self.stages)
+        for _ in range(self.defect_order):
+            grown = self.a @ grown
+        if not self.needs_end:
+            return float(abs(self._defect_weights @ grown))
+        last = 1.0 / math.factorial(self.defect_order)
+        return float(abs(self._defect_weights @ np.append(grown, last)))
 
 
 def _lower(rows: list[list[float]]) -> Array:

@@ -36,6 +36,28 @@ class Stage(Protocol):
         """The tendency d state/dt, limited so that a forward-Euler step `dt` stays admissible."""
 
 
+class MovingStage(Stage, Protocol):
+    """A stage that knows what moves the mass, so that steps can be judged by it (`pde.control`).
+
+    A system whose stages do not say it is stepped by the bound and the tolerance alone.
+    """
+
+    @property
+    def velocity(self) -> Array:
+        """What moves the mass, an array of any shape."""
+
+    @property
+    def accuracy(self) -> float:
+        """Relative error in time that a velocity which grows may have when it is e times larger."""
+
+    @property
+    def width(self) -> float:
+        """h of the cells, in radians; 0 where there are none."""
+
+    def speed(self, velocity: Array) -> float:
+        """Size of such an array, or of a difference of two: mean displacement in a unit of time."""
+
+
 @runtime_checkable
 class LinearStage(Stage, Protocol):
     """A stage whose tendency is linear in the state once the velocity is known."""
@@ -65,8 +87,12 @@ class System(Protocol):
         """Random kicks of every step; None: the equation moves the state deterministically."""
 
     @property
+    def is_autonomous(self) -> bool:
+        """Whether stages are known not to depend on the time itself."""
+
+    @property
     def tolerance(self) -> float | None:
-        """Error tolerance of a step used by default; None: the stage's bound alone decides."""
+        """Largest error of a step by default, relative to the state; None: no such limit."""
 
     def stage(self, t: float, state: Array) -> Stage:
         """Evaluate velocity and bound at (t, state)."""
@@ -84,7 +110,7 @@ class System(Protocol):
         """The state put back on its constraint after a step: particles on the sphere."""
 
     def norm(self, difference: Array) -> float:
-        """The size of a difference of two states, as error tolerances measure it."""
+        """The size of a state or of a difference of two, as error tolerances measure it."""
 
     def measure(self, state: Array) -> Measure:
         """The probability measure that the state stands for."""
