@@ -39,7 +39,7 @@ FLOOR = 1e-12
 """Displacement, in radians, below which a step's defect is rounding."""
 
 SURPRISE = 0.1
-"""Deviation of a velocity from the line through the stages', as a share of z above."""
+"""Deviation of a velocity from the line through the stages' beyond order 2, as a share of z."""
 
 FADING = {True: 0.5, False: 0.999}
 """Velocities are compared with those of the step before, lowered by this factor: one that passes
@@ -85,7 +85,7 @@ class StepControl:
         if self.step is None and self.tolerance is not None:
             change, size = self.system.norm(first.rhs()), self.system.norm(state)
             share = self.tolerance ** (1.0 / self.stepper.order)
-            self.step = share * size / change if change > 0.0 else None
+            self.step = share * size / change if size > 0.0 < change else None
         proposed = math.inf if self.step is None else self.step
         if self.sees and not _is_autonomous(self.system) and hasattr(first, "velocity"):
             proposed = min(proposed, FIRST_SHARE * landing)
@@ -114,7 +114,7 @@ class StepControl:
         """By which the step could be longer for the error of the state."""
         if self.tolerance is None or step.error is None:
             return math.inf
-        size = self.tolerance * self.system.norm(state)
+        size = self.tolerance * max(self.system.norm(state), self.system.norm(step.state))
         error = self.system.norm(step.error)
         if not math.isfinite(error):
             return 0.0
@@ -145,14 +145,22 @@ class StepControl:
             growth = (defect / speed / stepper.defect_constant) ** (1.0 / stepper.defect_order)
             factor = resolution / growth
         if dt * surprise > FLOOR:
-            factor = min(factor, math.sqrt(SURPRISE * resolution * speed / surprise))
+            factor = min(factor, math.sqrt(self._surprise(resolution) * speed / surprise))
         return factor, speed, last
 
     def _resolution(self, dt: float, first: Any) -> float:
         """The largest z."""
         p = self.stepper.order
         moved = min(dt / first.bound, 1.0) * first.width
-        return float((math.factorial(p + 1) * first.accuracy + moved**p) ** (1.0 / p))
+        return float((math.factorial(p + 1) * first.accuracy(p) + moved**p) ** (1.0 / p))
+
+    def _surprise(self, resolution: float) -> float:
+        """How far a velocity may lie off the line through the stages', as a share of it.
+
+        Up to order 2 that is the error of the velocity's mean itself.
+        """
+        p = self.stepper.order
+        return resolution**p / math.factorial(p + 1) if p <= 2 else SURPRISE * resolution
 
     def _looks(
         self, t: float, end: float, state: Array, first: Stage, step: Step

@@ -45,12 +45,16 @@ IMPLICIT_TOLERANCE = 1e-4
 first order. The error in time is then below that in space up to about 160,000 cells.
 """
 
-ACCURACY = {1: 4e-3, 2: 1.2e-3, 3: 2.4e-4, 4: 3e-5, 6: 2e-6, 8: 5e-7}
-"""Relative error in time of a velocity that grows, for each factor e and by the order, on 1,002
-cells. On finer meshes it falls with the error in space (order 1: near rest that is none)."""
+ACCURACY = {1: 4e-3, 2: 1.2e-3, 3: 2.4e-4, 4: 3e-6, 6: 1e-6, 8: 5e-7}
+"""Relative error in time of a velocity that grows, for each factor e, on 1,002 cells, by the order
+in space, or in time where that is lower. On finer meshes it falls with the error in space (order 1:
+near rest that is none)."""
 
-WIDEST = 0.12
-"""h of 1,002 cells, in radians; coarser meshes count as this one."""
+REFERENCE_WIDTH = 0.12
+"""h of those 1,002 cells, in radians."""
+
+WORST_ACCURACY = 4e-3
+"""However coarse the mesh."""
 
 VELOCITY_AT = ("centroids", "edges")
 
@@ -94,15 +98,14 @@ class FiniteVolumeStage:
         mean = self.diffusion[system.mesh.edge_cells].mean(axis=1)
         return np.stack([flux, system.transport.exchange * mean])
 
-    @property
-    def accuracy(self) -> float:
+    def accuracy(self, order: int) -> float:
         """The system's."""
-        return self.system.accuracy
+        return self.system.accuracy(order)
 
     @property
     def width(self) -> float:
         """The cells'."""
-        return self.system.width
+        return self.system.mesh.spacing
 
     def speed(self, velocity: Array) -> float:
         """Mean over the mass."""
@@ -148,10 +151,9 @@ class DriftDiffusionStage:
         """(k, E) net flows of mass through the edges, for drift and diffusion together."""
         return np.stack([self.generator.net_flows(rho) for rho in fields_of(self.state)])
 
-    @property
-    def accuracy(self) -> float:
+    def accuracy(self, order: int) -> float:
         """The system's."""
-        return self.system.accuracy
+        return self.system.accuracy(order)
 
     @property
     def width(self) -> float:
@@ -234,17 +236,11 @@ class FiniteVolume:
         """Of implicit steps; the state of explicit ones is limited by the bound."""
         return IMPLICIT_TOLERANCE if self.is_drift_diffusion else None
 
-    @property
-    def width(self) -> float:
-        """h of the cells, as far as error control counts it."""
-        return min(self.mesh.spacing, WIDEST)
-
-    @property
-    def accuracy(self) -> float:
-        """Of velocities in time, see ACCURACY."""
-        order = 2 if self.is_drift_diffusion else self.order
-        finer = self.width / WIDEST
-        return float(ACCURACY[order] * (finer**order if order > 1 else 1.0))
+    def accuracy(self, order: int) -> float:
+        """Of velocities in time, with a stepper of that order; see ACCURACY."""
+        order = 2 if self.is_drift_diffusion else min(self.order, order if order < 4 else 8)
+        finer = self.mesh.spacing / REFERENCE_WIDTH if order > 1 else 1.0
+        return float(min(ACCURACY[order] * finer**order, WORST_ACCURACY))
 
     @property
     def is_autonomous(self) -> bool:

@@ -38,12 +38,15 @@ class ParticleStage:
     velocity: Array
     bound: float = np.inf
     stable_step: float = np.inf
-    accuracy: float = 1e-6
     width: float = 0.0
 
     def rhs(self, dt: float | None = None) -> Array:
         """(n, d) velocities."""
         return self.velocity
+
+    def accuracy(self, order: int) -> float:
+        """Below what the default tolerance leaves where particles move by much."""
+        return 1e-6
 
     def speed(self, velocity: Array) -> float:
         """The fastest particle's."""

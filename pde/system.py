@@ -46,9 +46,11 @@ class MovingStage(Stage, Protocol):
     def velocity(self) -> Array:
         """What moves the mass, an array of any shape."""
 
-    @property
-    def accuracy(self) -> float:
-        """Relative error in time that a velocity which grows may have when it is e times larger."""
+    def accuracy(self, order: int) -> float:
+        """Relative error in time that a velocity may have when it has grown by e.
+
+        order : of the stepper
+        """
 
     @property
     def width(self) -> float:

@@ -35,7 +35,7 @@ class Pendulums:
     """(n, 2) angles and speeds of damped pendulums; the error rules the step."""
 
     order = 4
-    tolerance = 1e-6
+    tolerance = 3e-7
     weights = None
     default_stepper = "ssprk54"
     noise = None

@@ -57,7 +57,7 @@ def test_cells_keep_the_order_of_the_stepper(stepper):
     rho = mesh.average(InfiniteTemperature(np.eye(2), [0.1, 0.2]).density(0.0))
 
     def end(n):
-        return run_to(system, rho, 1.0, stepper=stepper, max_step=1.0 / n)
+        return run_to(system, rho, 1.0, stepper=stepper, tolerance=None, max_step=1.0 / n)
 
     reference = end(640)
     errors = [system.norm(end(n) - reference) for n in (20, 40)]
@@ -91,16 +91,19 @@ def test_cells_converge_to_the_exact_solutions():
     attention = TimeDependent(lambda t: SelfAttention(rate(t) * A, np.eye(2), 0.0))
     linear, mean_field = ZeroTemperature(A, np.eye(2)), InfiniteTemperature(A, [0.1, 0.2])
     for field, exact in ((drift, linear), (attention, mean_field)):
-        errors = []
-        for n in (128, 256):
-            mesh = circle(n)
-            system = FiniteVolume(mesh, Equation(field), order=4)
-            # a(t) vanishes on the way, where the velocity would bound no step.
-            end = run_to(system, mesh.average(exact.density(0.0)), 1.0, tolerance=1e-11)
-            expected = mesh.average(exact.density(travelled(1.0)))
-            errors.append(norms.relative(mesh, end, expected)["l2"])
-        assert np.log2(errors[0] / errors[1]) > 4 - 0.35
-        assert errors[1] < 5e-8
+        # a(t) vanishes on the way, where the velocity bounds no step. By default the error in time
+        # is there too, and no larger than that in space.
+        for tolerance, bound in ((1e-11, 5e-8), ("default", 1e-7)):
+            errors = []
+            for n in (128, 256):
+                mesh = circle(n)
+                system = FiniteVolume(mesh, Equation(field), order=4)
+                start = mesh.average(exact.density(0.0))
+                end = run_to(system, start, 1.0, tolerance=tolerance)
+                expected = mesh.average(exact.density(travelled(1.0)))
+                errors.append(norms.relative(mesh, end, expected)["l2"])
+            assert np.log2(errors[0] / errors[1]) > 4 - 0.35
+            assert errors[1] < bound
 
 
 def test_everything_is_that_of_the_field_at_the_time():
