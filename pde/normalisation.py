@@ -96,6 +96,8 @@ class NormalisedTokens:
     default_stepper = "ssprk54"
     noise = None
 
+    is_autonomous = False
+
     def __init__(
         self,
         field: Field,

@@ -6,7 +6,8 @@ is the gradient of a potential phi[rho] and a number D it solves
 
     rho = G(rho) = e^{phi[rho] / D} / Z
 
-(formulas of Gibbs type; Rigollet, arXiv:2512.01868), else G(rho) is the positive null vector of Q.
+(formulas of Gibbs type; Rigollet, arXiv:2512.01868), else G(rho) is the positive null vector of Q,
+found directly: its shares are right also where clusters exchange next to no mass.
 
 A few damped steps w <- w + (log G(e^w) - w)/2 of the logarithm w = log rho lead into the basin of
 a stationary state; Newton's method with Krylov steps (`scipy.optimize.newton_krylov`) then finds
@@ -22,18 +23,17 @@ on 642 cells) to get the law up to its axis.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from meshes import SphereMesh
 from pde.arguments import LARGEST_ENTRY, Array, instance, natural, number, positive
 from pde.field import UndefinedQuantity
 from pde.finite_volume import DriftDiffusionStage, FiniteVolume
+from pde.kernels import elimination
 from pde.system import Initial
-
-LONG = 1e10
-"""Length of an implicit step, times the fastest rate, that leaves nothing but the law at rest."""
-
 
 KRYLOV = 60
 """Dimension of the Krylov spaces: one for each direction in which G is far from constant."""
@@ -95,7 +95,8 @@ def stationary_state(
     for _ in range(relaxations):
         if np.abs(residual).max() < tolerance:
             break
-        w = w + 0.5 * residual
+        # A velocity that does not depend on the law has one law at rest, found at once.
+        w = w + (0.5 if system.equation.is_nonlocal else 1.0) * residual
         residual = iteration(w)
     if np.abs(residual).max() < tolerance:
         return iteration.result(w, residual)
@@ -122,16 +123,63 @@ def law_at_rest(system: FiniteVolume, rho: Array, t: float = 0.0) -> Array:
 
 
 def _null_vector(system: FiniteVolume, rho: Array, t: float) -> Array:
-    """(N,) logarithm of the law at rest, by inverse iteration from the uniform one."""
+    """(N,) logarithm of the density at rest of the generator, by elimination of cells.
+
+    Directly, since iterations miss what decays slowly: two wells that exchange next to nothing
+    have a residual of next to nothing at any shares.
+    """
     stage = system.stage(t, rho)
     assert isinstance(stage, DriftDiffusionStage)
-    solve = stage.generator.implicit_euler(LONG / float(stage.generator.rates().max()))
-    law = np.ones(len(rho))
-    for _ in range(3):
-        law = solve(law)
-        law /= law.max()
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(law), -700.0)
+    generator, mesh = stage.generator, system.mesh
+    offsets, rows, places, forth_is_down = elimination_pattern(mesh)
+    per_mass = 1.0 / mesh.areas[mesh.edge_cells]
+    forth, back = generator.forth * per_mass[:, 0], generator.back * per_mass[:, 1]
+    down, up = np.zeros(len(rows)), np.zeros(len(rows))
+    down[places] = np.where(forth_is_down, forth, back)
+    up[places] = np.where(forth_is_down, back, forth)
+    left, masses = np.empty(mesh.n_cells), np.empty(mesh.n_cells)
+    closed = elimination.eliminate(offsets, rows, down, up, left)
+    if closed >= 0:
+        raise NoStationaryState(
+            "there is no single law at rest: mass that has come to cell "
+            f"{mesh.dissection[closed]} and its neighbours stays there, to rounding; take a larger "
+            "diffusion, > 0 everywhere"
+        )
+    elimination.law(offsets, rows, up, left, masses)
+    found = np.empty(mesh.n_cells)
+    found[mesh.dissection] = masses
+    found -= np.log(mesh.areas)
+    return np.maximum(found - found.max(), -700.0)
+
+
+@lru_cache(maxsize=4)
+def elimination_pattern(mesh: SphereMesh) -> tuple[Array, Array, Array, Array]:
+    """What cells exchange once those before them in the mesh's dissection are left out.
+
+    Returns (N + 1,) offsets and the later cells, by their places in the order, of each; (E,) where
+    each edge is among them, and whether its first cell is the earlier one.
+    """
+    n = mesh.n_cells
+    place = np.empty(n, np.int64)
+    place[mesh.dissection] = np.arange(n)
+    ends = place[mesh.edge_cells]
+    early, late = ends.min(axis=1), ends.max(axis=1)
+    by_early = np.argsort(early, kind="stable")
+    starts = np.searchsorted(early[by_early], np.arange(n + 1))
+    columns: list[Array] = []
+    children: list[list[Array]] = [[] for _ in range(n)]
+    for k in range(n):
+        direct = late[by_early[starts[k] : starts[k + 1]]]
+        column = (
+            np.unique(np.concatenate([direct, *children[k]])) if children[k] else np.sort(direct)
+        )
+        columns.append(column)
+        if len(column) > 1:
+            children[column[0]].append(column[1:])
+    offsets = np.concatenate([[0], np.cumsum([len(column) for column in columns])])
+    rows = np.concatenate(columns)
+    keys = np.repeat(np.arange(n), np.diff(offsets)) * n + rows
+    return offsets, rows, np.searchsorted(keys, early * n + late), ends[:, 0] < ends[:, 1]
 
 
 class _Iteration:

@@ -7,9 +7,9 @@ from scipy.optimize import brentq
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention, initial
 from pde.field import Field
-from pde.one_body import PotentialDrift
+from pde.one_body import Drift, PotentialDrift
 from pde.simulation import run_to
-from pde.stationary import NoStationaryState, law_at_rest, stationary_state
+from pde.stationary import NoStationaryState, _null_vector, law_at_rest, stationary_state
 
 NORTH = [0.0, 0.0, 1.0]
 
@@ -50,6 +50,72 @@ def test_a_run_stays_where_the_solver_says(normalized):
     rho = stationary_state(fv, initial.von_mises_fisher(NORTH, 5.0), 1e-12).state
     assert rho.max() > 3.0 * rho.min()
     assert np.abs(run_to(fv, rho, 3.0) - rho).max() < 1e-11 * rho.max()
+
+
+SHIFT, D = 0.02, 0.02
+
+
+def two_wells(mesh):
+    """v = P_x (x_1 + .02) e_1 as a field that knows no potential, and as one that does."""
+    e = np.eye(mesh.ambient_dim)[0]
+    bare = PrescribedVelocity(lambda x, t: (x[:, :1] + SHIFT) * (e - x[:, :1] * x))
+    climbing = PotentialDrift(
+        lambda x: 0.5 * (x[:, 0] + SHIFT) ** 2, lambda x: (x[:, :1] + SHIFT) * e
+    )
+    return bare, climbing
+
+
+def share(mesh, rho):
+    """Of the mass at x_1 > 0."""
+    masses = rho * mesh.areas
+    return masses[mesh.centers[:, 0] > 0].sum() / masses.sum()
+
+
+@pytest.mark.parametrize(
+    ("mesh", "error"), [(icosphere(8), 5e-4), (circle(100), 1e-4)], ids=["sphere", "circle"]
+)
+def test_wells_that_exchange_next_to_nothing_have_their_shares(mesh, error):
+    """e^{(x_1 + .02)^2 / (2 D)}: .87634 of the mass on the right on the sphere, .87860 on S^1."""
+    d = mesh.ambient_dim
+    angles = np.linspace(0.0, np.pi, 20001)
+    gibbs = np.exp((np.cos(angles) + SHIFT) ** 2 / (2 * D)) * np.sin(angles) ** (d - 2)
+    right = np.trapezoid(gibbs[:10001]) / np.trapezoid(gibbs)
+    assert right == pytest.approx({3: 0.87634, 2: 0.87860}[d], abs=1e-5)
+    for field, bound in zip(two_wells(mesh), (error, 5e-5), strict=True):
+        found = stationary_state(FiniteVolume(mesh, Equation(field, D)), np.ones(mesh.n_cells))
+        assert share(mesh, found.state) == pytest.approx(right, abs=bound)
+        assert found.iterations <= 3
+
+
+def test_elimination_keeps_every_digit_of_a_gibbs_law():
+    """The drift is that of a potential, but the solver is not told: over 280 decades."""
+    mesh = icosphere(6)
+    fv = FiniteVolume(mesh, Equation(two_wells(mesh)[1], 8e-4))
+    expected = law_at_rest(fv, np.ones(mesh.n_cells))
+    assert np.ptp(expected) > 645.0
+    found = _null_vector(fv, np.ones(mesh.n_cells), 0.0)
+    np.testing.assert_allclose(found - found.max(), expected - expected.max(), rtol=1e-9, atol=1e-9)
+
+
+def test_elimination_is_the_null_vector_of_turning_laws_too():
+    """Without detailed balance, against a dense singular value decomposition."""
+    mesh = icosphere(3)
+    A = np.array([[1.0, 2.0, 0.3], [-1.5, 0.2, 0.4], [0.1, -0.6, -0.7]])
+    fv = FiniteVolume(mesh, Equation(Drift(A), 0.3))
+    generator = fv.stage(0.0, np.ones(mesh.n_cells)).generator
+    dense = np.array([generator.apply(unit) for unit in np.eye(mesh.n_cells)]).T
+    null = np.abs(np.linalg.svd(dense)[2][-1])
+    found = np.exp(_null_vector(fv, np.ones(mesh.n_cells), 0.0))
+    np.testing.assert_allclose(found, null / null.max(), rtol=1e-10)
+
+
+def test_laws_that_nothing_decides_are_refused():
+    equation = Equation(
+        PrescribedVelocity(lambda x, t: np.zeros_like(x)),
+        lambda x, mu, t: np.where(x[:, 2] > 0.2, 0.0, 0.1),
+    )
+    with pytest.raises(NoStationaryState, match="no single law at rest"):
+        stationary_state(FiniteVolume(icosphere(4), equation), initial.uniform())
 
 
 def test_without_a_potential_the_law_at_rest_is_the_null_vector():
