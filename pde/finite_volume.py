@@ -29,7 +29,7 @@ from pde.field import UndefinedQuantity, normal_velocity_of, potential_of, veloc
 from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
-from pde.nodes import Nodes
+from pde.nodes import Nodes, cell_measure
 from pde.reconstruction import ORDERS, Indices, Reconstruction
 from pde.steppers import explicit_for
 from pde.system import Initial
@@ -272,9 +272,9 @@ class FiniteVolume:
         return out
 
     @cached_property
-    def nodes(self) -> Nodes:
-        """Quadrature nodes of the cells that carry the reconstruction, for nonlocal fields."""
-        return Nodes(self.reconstruction)
+    def nodes(self) -> Nodes | None:
+        """Quadrature nodes of the cells that carry the reconstruction; None up to order 2."""
+        return Nodes(self.reconstruction) if self.order > 2 else None
 
     @cached_property
     def _interpolation(self) -> tuple[Indices, Array]:
@@ -336,18 +336,11 @@ class FiniteVolume:
 
         Order 1 and 2: the cells' masses at their centroids. Beyond: nodes in each cell with the
         limited reconstruction's values, see `Nodes`; the masses of a cell's nodes sum to its own.
+        Where averages are negative, that of their positive part, scaled to the mass of all.
         """
         state = self._shaped(state)
         rho = np.array(state if state.ndim == 1 else state[:, 0])
-        if self.order <= 2:
-            if rho.min() < 0.0:
-                raise ValueError(
-                    f"state must be >= 0 to be a measure, got {rho.min():.3g}; "
-                    f'the limiter "positivity" keeps it so, this one is {self.limiter!r}'
-                )
-            return Measure(self.mesh.centroids, rho * self.mesh.areas)
-        points = self.nodes.points.reshape(-1, self.mesh.ambient_dim)
-        return Measure(points, self.nodes.masses(rho).reshape(-1))
+        return cell_measure(self.mesh, rho, self.nodes)
 
     def _shaped(self, state: Any) -> Array:
         rho = real_array("state", state)

@@ -3,6 +3,9 @@
 Masses at the cells' centroids are a second-order quadrature of the kernel, whatever the order of
 the averages. Taylor corrections with the cells' moments get worse than that where the kernel is
 narrow (beta h >> 1), nodes do not: the kernel is evaluated where mass is, and weights are positive.
+
+Averages below zero, which schemes without limiter give, are no masses. A measure then is that of
+the positive part, scaled to the mass of all cells.
 """
 
 from __future__ import annotations
@@ -12,10 +15,36 @@ from functools import cached_property
 
 import numpy as np
 
+from meshes import SphereMesh
 from meshes.geometry import tangent_frame
 from pde.arguments import Array
 from pde.kernels import nodes as kernels
+from pde.measure import Measure
 from pde.reconstruction import Reconstruction
+
+
+def cell_measure(mesh: SphereMesh, rho: Array, nodes: Nodes | None) -> Measure:
+    """The measure of cell averages rho (N,), of their mass.
+
+    nodes : of the scheme's reconstruction; None: masses at the cells' centroids, of second order
+
+    Raises ValueError where averages are negative and their total is not > 0.
+    """
+    if rho.min() < 0.0:
+        positive = np.maximum(rho, 0.0)
+        total, held = float(mesh.areas @ rho), float(mesh.areas @ positive)
+        if not total > 0.0:
+            raise ValueError(f"state must have mass > 0 to be a measure, got {total:.3g}")
+        rho = positive * (total / held)
+    if nodes is None:
+        return Measure(mesh.centroids, rho * mesh.areas)
+    points = nodes.points.reshape(-1, mesh.ambient_dim)
+    return Measure(points, nodes.masses(rho).reshape(-1))
+
+
+def nodes_of(mesh: SphereMesh, order: int) -> Nodes | None:
+    """The nodes of a scheme of that order; None up to order 2, where centroids do."""
+    return Nodes(Reconstruction(mesh, order)) if order > 2 else None
 
 
 @dataclass(frozen=True, eq=False)

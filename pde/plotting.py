@@ -19,6 +19,7 @@ from pde.arguments import Array, real_array
 from pde.clusters import Cluster, clusters
 from pde.files import path_of, whole_file
 from pde.measure import Measure
+from pde.nodes import cell_measure
 from pde.panels import (
     COLOURS,
     DECADES,
@@ -91,7 +92,7 @@ def solution_figure(
     states = [state if state.ndim == 1 else state[:, 0] for state in states]
     if mesh.ambient_dim == 2:
         return circle_figure(mesh, states, labels, title)
-    measures = [Measure.from_mesh(mesh, state) for state in states]
+    measures = [cell_measure(mesh, state, None) for state in states]
     return _density_figure(
         mesh,
         states,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import numpy as np
 from meshes import SphereMesh
 from pde.arguments import UNIT_TOLERANCE, Array, instance, number, real_array
 from pde.measure import Measure
+from pde.nodes import Nodes, cell_measure, nodes_of
+from pde.reconstruction import ORDERS
 from pde.storage import ResultWriter, read_result
 
 
@@ -26,8 +29,8 @@ class Solution:
     mesh : of the cells; None for particles
     weights : (n,) masses of the particles; None: equal, total 1
     metadata : what is known of the run; survives `save` where JSON can hold it
-    to_measure : the measure a state stands for; None: masses at the cells' centroids, or the
-        particles with their weights
+    to_measure : the measure a state stands for; None: the scheme's own where `metadata` tells its
+        order, else masses at the cells' centroids, or the particles with their weights
 
     Raises ValueError where the shapes do not fit.
 
@@ -86,7 +89,17 @@ class Solution:
             return self.to_measure(state)
         if self.mesh is None:
             return Measure(directions(state), self.weights)
-        return Measure.from_mesh(self.mesh, state if state.ndim == 1 else state[:, 0])
+        rho = np.ascontiguousarray(state if state.ndim == 1 else state[:, 0])
+        return cell_measure(self.mesh, rho, self._nodes)
+
+    @cached_property
+    def _nodes(self) -> Nodes | None:
+        """Those of the scheme that computed the states, where the metadata tell its order."""
+        assert self.mesh is not None
+        if self.metadata.get("system") != "FiniteVolume":
+            return None
+        order = int(self.metadata.get("order", 1))
+        return nodes_of(self.mesh, order) if order in ORDERS else None
 
     @property
     def directions(self) -> Array:

@@ -153,7 +153,7 @@ def _null_vector(system: FiniteVolume, rho: Array, t: float) -> Array:
 
 
 @lru_cache(maxsize=4)
-def elimination_pattern(mesh: SphereMesh) -> tuple[Array, Array, Array, Array]:
+def elimination_pattern(mesh: SphereMesh) -> tuple[Any, Any, Any, Any]:
     """What cells exchange once those before them in the mesh's dissection are left out.
 
     Returns (N + 1,) offsets and the later cells, by their places in the order, of each; (E,) where

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pde import Measure, Solution, limits, plotting
+from pde import Solution, limits, plotting
 from pde.arguments import Array
 from pde.clusters import clusters
 from pde.field import Field
+from pde.nodes import cell_measure
 from sphere_attention_scripts.comparison import COLUMNS, LimitLaw
 
 MOST_PICTURES = 10
@@ -45,7 +46,7 @@ def draw_run(
         figures["density"] = plotting.circle_figure(mesh, states, labels, title, clouds, weights)
     else:
         marks = marks_of(field, limit)
-        measures = [Measure.from_mesh(mesh, state) for state in states]
+        measures = [cell_measure(mesh, state, None) for state in states]
         found = [clusters(mu) for mu in measures]
         flows = plotting.flows(field, measures, times)
         figures["sphere"] = plotting.sphere_figure(mesh, states, labels, marks, title, found=found)

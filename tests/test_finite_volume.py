@@ -362,14 +362,6 @@ def test_bad_options_are_refused():
         FiniteVolume(mesh, equation, velocity_at="vertices")
 
 
-def test_a_negative_state_names_the_limiter():
-    fv = FiniteVolume(icosphere(2), Equation(non_divergent()), limiter=None)
-    rho = np.ones(fv.mesh.n_cells)
-    rho[3] = -0.1
-    with pytest.raises(ValueError, match="state must be >= 0 .* got -0.1; .* this one is None"):
-        fv.measure(rho)
-
-
 def test_one_signature_per_kernel():
     mesh = icosphere(4)
     state = mesh.average(slotted_cylinders)
