@@ -2,12 +2,16 @@
 
 A *schedule* says when: it names the next time the loop has to land on, and whether now is due.
 A *callback* says what. Any callback takes any schedule.
+
+Times that differ by rounding are one (`pde.times`): the loop lands once for all that name it.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +20,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from pde.arguments import Array, function, natural, positive, real_array, shown
+from pde.files import path_of
 from pde.solution import Solution
 from pde.storage import ResultWriter
+from pde.times import multiple, resolution
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation
@@ -33,8 +39,21 @@ class Schedule(Protocol):
         """Whether the callback acts in the simulation's present state."""
 
 
+class Times:
+    """Base of schedules that name times: now is due where one of them is now, to rounding."""
+
+    def next_time(self, t: float) -> float:
+        """The first time after t; inf: none."""
+        raise NotImplementedError
+
+    def due(self, sim: Simulation) -> bool:
+        """Whether one of the times is the simulation's, to rounding."""
+        before = math.nextafter(sim.t - sim.resolution, -math.inf)
+        return self.next_time(before) <= sim.t + sim.resolution
+
+
 @dataclass(frozen=True, eq=False)
-class AtTimes:
+class AtTimes(Times):
     """At the given times."""
 
     times: Sequence[float] | Array
@@ -48,32 +67,41 @@ class AtTimes:
         later = int(np.searchsorted(times, t, side="right"))
         return float(times[later]) if later < len(times) else math.inf
 
-    def due(self, sim: Simulation) -> bool:
-        """At one of the times, which the loop hits exactly."""
-        return bool(np.isin(sim.t, self.times))
-
 
 @dataclass(frozen=True)
-class Every:
-    """Every `interval` units of time, at its multiples."""
+class Every(Times):
+    """Every `interval` units of time, at the multiples of the number as it is written.
+
+    Every(0.1) acts at 0.1, 0.2, 0.3, to the bit. Raises ValueError, where the run starts, for an
+    interval so short that rounding would swallow it before the end.
+    """
 
     interval: float
 
     def __post_init__(self) -> None:
-        positive("interval", self.interval)
-
-    def _multiple(self, t: float) -> int:
-        """The last k with k interval <= t, in the rounding in which the loop lands."""
-        k = round(t / self.interval)
-        return k if k * self.interval <= t else k - 1
+        object.__setattr__(self, "interval", positive("interval", self.interval))
 
     def next_time(self, t: float) -> float:
         """The next multiple."""
-        return (self._multiple(t) + 1) * self.interval
+        self._check(t)
+        k = math.floor(t / self.interval)
+        while multiple(k, self.interval) > t:
+            k -= 1
+        while multiple(k, self.interval) <= t:
+            k += 1
+        return multiple(k, self.interval)
 
     def due(self, sim: Simulation) -> bool:
-        """At a multiple, which the loop hits exactly."""
-        return self._multiple(sim.t) * self.interval == sim.t
+        """At a multiple."""
+        self._check(sim.until)
+        return super().due(sim)
+
+    def _check(self, t: float) -> None:
+        if self.interval <= resolution(t):
+            raise ValueError(
+                f"interval must be > {resolution(t):.3g}, the rounding of times like {t:.6g}, "
+                f"got {self.interval:.3g}"
+            )
 
 
 @dataclass(frozen=True)
@@ -146,17 +174,23 @@ class Callback:
     """
 
     schedule: Schedule = field(default_factory=EverySteps)
+    _seen: tuple[Any, ...] | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_schedule("schedule", self.schedule)
+
+    def files(self) -> list[str | Path]:
+        """The files that it writes: no two callbacks of a run may write the same."""
+        return []
 
     def next_time(self, t: float) -> float:
         """The next time the loop must land on for this callback."""
         return self.schedule.next_time(t)
 
     def start(self, sim: Simulation) -> None:
-        """Called before the first step."""
-        self.notify(sim)
+        """Called before the first step: acts, unless it has on this very state in a run before."""
+        if self._seen != _moment(sim):
+            self.notify(sim)
 
     def snapshot(self) -> dict[str, Any]:
         """What it remembers: numbers, text, arrays, lists and dicts (see `pde.restart`)."""
@@ -164,11 +198,13 @@ class Callback:
 
     def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
         """Called in place of `start` in a resumed run, with what `snapshot` told."""
+        self._seen = _moment(sim)
 
     def notify(self, sim: Simulation) -> None:
         """Called after every step."""
         if self.schedule.due(sim):
             self.act(sim)
+            self._seen = _moment(sim)
 
     def act(self, sim: Simulation) -> None:
         """What the callback does; subclasses override it."""
@@ -176,6 +212,22 @@ class Callback:
 
     def finish(self, sim: Simulation) -> None:
         """Called once the run ends, also when it is interrupted."""
+
+
+def _moment(sim: Simulation) -> tuple[Any, ...]:
+    """What tells one state of a simulation from all others."""
+    return weakref.ref(sim), sim.steps, sim.t
+
+
+def check_files(callbacks: Sequence[Any]) -> None:
+    """Raise ValueError where two callbacks of a run write the same file."""
+    taken: set[str] = set()
+    for callback in callbacks:
+        for path in callback.files() if isinstance(callback, Callback) else ():
+            real = os.path.realpath(path_of("path", path))
+            if real in taken:
+                raise ValueError(f"callbacks must write to files of their own, got {path} twice")
+            taken.add(real)
 
 
 def _check_schedule(name: str, value: Any) -> None:
@@ -193,6 +245,13 @@ def about(sim: Simulation) -> dict[str, Any]:
         "order": sim.system.order,
         "stepper": sim.stepper.name,
     }
+
+
+def _align(*lists: list[Any]) -> None:
+    """Drop what an interruption between the parts of a record left behind."""
+    count = min(map(len, lists))
+    for values in lists:
+        del values[count:]
 
 
 def _counts(sim: Simulation) -> dict[str, Any]:
@@ -217,6 +276,7 @@ class Record(Callback):
 
     def act(self, sim: Simulation) -> None:
         """Copy the present state."""
+        _align(self.diagnostics, self.states, self.times)
         diagnostics = sim.system.diagnostics(sim.t, sim.state)
         self.times.append(sim.t)
         self.states.append(sim.state.copy())
@@ -243,15 +303,35 @@ class Record(Callback):
 
 @dataclass(eq=False)
 class Save(Callback):
-    """Appends to a result file; what was appended survives whatever happens later."""
+    """Appends to a result file; what was appended survives whatever happens later.
+
+    The first record replaces an older file at `path`. A file of an earlier run of this `Save`, or
+    of this simulation, is gone on with: a run in pieces gives one file.
+
+    Raises ValueError where the run to append begins before that file's last state, or does not fit.
+    """
 
     path: str | Path = "result.nc"
     metadata: dict[str, Any] = field(default_factory=dict)
     _writer: ResultWriter | None = field(default=None, init=False, repr=False)
+    _written: Path | None = field(default=None, init=False, repr=False)
+
+    def files(self) -> list[str | Path]:
+        """The result file."""
+        return [self.path]
 
     def start(self, sim: Simulation) -> None:
-        """Create the file."""
-        self._open(sim, keep=0)
+        """Create the file, or go on with it."""
+        path = path_of("path", self.path).absolute()
+        earlier = path == self._written or path in sim.written
+        self._open(sim, keep=None if earlier else 0)
+        assert self._writer is not None
+        last = self._writer.last
+        if last is not None and sim.t < last and not sim.is_now(last):
+            raise ValueError(
+                f"path {self.path} holds what an earlier run saved, until t = {last:.6g}: one that "
+                f"starts at t = {sim.t:.6g} cannot be appended; give it a Save with another path"
+            )
         super().start(sim)
 
     def snapshot(self) -> dict[str, Any]:
@@ -261,8 +341,16 @@ class Save(Callback):
     def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
         """Open the file again; records that were saved after the restart point are dropped."""
         self._open(sim, keep=remembered["records"])
+        if remembered["records"]:
+            self._own(sim)
+        super().resume(sim, remembered)
 
-    def _open(self, sim: Simulation, keep: int) -> None:
+    def _own(self, sim: Simulation) -> None:
+        """Remember that the file holds what was acknowledged."""
+        self._written = path_of("path", self.path).absolute()
+        sim.written.add(self._written)
+
+    def _open(self, sim: Simulation, keep: int | None) -> None:
         self._writer = ResultWriter(
             self.path,
             mesh=getattr(sim.system, "mesh", None),
@@ -275,11 +363,14 @@ class Save(Callback):
     def act(self, sim: Simulation) -> None:
         """Append the present state and its diagnostics: those that the first record has."""
         assert self._writer is not None
+        if self._writer.last is not None and sim.is_now(self._writer.last):
+            return  # in an earlier run, or before an interruption
         diagnostics, names = sim.system.diagnostics(sim.t, sim.state), self._writer.names
         if names is not None:
             # Fields that depend on time may gain an energy; a file's columns stay.
             diagnostics = {name: diagnostics[name] for name in names if name in diagnostics}
         self._writer.append(sim.t, sim.state, diagnostics)
+        self._own(sim)
 
     def finish(self, sim: Simulation) -> None:
         """Close the file."""
@@ -302,8 +393,9 @@ class Monitor(Callback):
 
     def act(self, sim: Simulation) -> None:
         """Evaluate the function on the present state."""
-        self.times.append(sim.t)
+        _align(self.times, self.values)
         self.values.append(self.function(sim.t, sim.state))
+        self.times.append(sim.t)
 
     def snapshot(self) -> dict[str, Any]:
         """All that was collected."""
@@ -312,6 +404,7 @@ class Monitor(Callback):
     def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
         """Go on collecting."""
         self.times, self.values = remembered["times"], remembered["values"]
+        super().resume(sim, remembered)
 
 
 @dataclass(eq=False)
@@ -324,6 +417,12 @@ class SteadyState(Callback):
     def __post_init__(self) -> None:
         super().__post_init__()
         positive("tolerance", self.tolerance)
+
+    def start(self, sim: Simulation) -> None:
+        """Forget what an earlier run saw, unless this one goes on from there."""
+        if self._seen != _moment(sim):
+            self._before = None
+        super().start(sim)
 
     def act(self, sim: Simulation) -> None:
         """Compare with the state seen last."""
@@ -342,6 +441,7 @@ class SteadyState(Callback):
         """Go on comparing."""
         before = remembered["before"]
         self._before = None if before is None else (before[0], before[1])
+        super().resume(sim, remembered)
 
 
 @dataclass(eq=False)

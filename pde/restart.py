@@ -9,8 +9,9 @@ and, in another process that has built the same simulation,
 A restart file holds what changes during a run: what `Simulation.snapshot` tells (time, state, the
 step that the error control has found, counters) and what each callback remembers (the number of
 records saved, particles that follow the grid, generators of random numbers). What does not change
-is built again; that it is the same is checked by the names and versions in the file, and by the
-right-hand side at the restart point, which must come out equal.
+is built again; that it is the same is checked by the names and versions in the file, by the
+parameters of the system, its field and its functions (`pde.parameters`), by the right-hand side at
+the restart point, and by the field at later times: they must come out equal.
 
 It is an npz archive of arrays beside one JSON text, replaced as a whole (`pde.files`).
 """
@@ -20,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
+import math
 import platform
 import warnings
 from collections.abc import Mapping
@@ -33,6 +35,7 @@ import numpy as np
 from pde.arguments import Array
 from pde.callbacks import Callback, EverySeconds, Schedule, about
 from pde.files import path_of, reason, whole_file
+from pde.parameters import described, parameters, probes, relative_difference
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation
@@ -42,6 +45,12 @@ FORMAT = 1
 
 ROUNDING = 1e-9
 """Right-hand sides that differ by less, relative to their largest entry, differ by rounding."""
+
+SHARES = tuple((k * 0.6180339887498949) % 1.0 for k in range(1, 13))
+"""Of the time ahead, at which fields are compared: at multiples of no period."""
+
+SHOWN = 4
+"""Differences that a message names."""
 
 PACKAGES = ("sphere-attention", "numpy", "scipy", "numba")
 """What the bits of a result depend on, beside Python and the code itself."""
@@ -60,7 +69,9 @@ class Restart:
     simulation : of `Simulation.snapshot`
     callbacks : what each remembers, by its name
     identity : the system, its discretisation and the stepper in words
+    parameters : of the system, by name (see `pde.parameters`)
     tendency : the right-hand side at the restart point
+    later : times, and the field's probes at each (see `pde.parameters.probes`)
     """
 
     path: Path
@@ -69,7 +80,9 @@ class Restart:
     simulation: dict[str, Any]
     callbacks: dict[str, dict[str, Any]]
     identity: dict[str, Any]
+    parameters: dict[str, Any]
     tendency: Array
+    later: dict[str, Any]
 
 
 @dataclass(eq=False)
@@ -83,6 +96,10 @@ class Checkpoint(Callback):
     path: str | Path = "restart.npz"
     metadata: dict[str, Any] = field(default_factory=dict)
 
+    def files(self) -> list[str | Path]:
+        """The restart file."""
+        return [self.path]
+
     def act(self, sim: Simulation) -> None:
         """Replace the file by one of the present moment."""
         write_restart(self.path, sim, self.metadata)
@@ -93,14 +110,23 @@ def write_restart(path: str | Path, sim: Simulation, metadata: Mapping[str, Any]
 
     Raises TypeError where a callback remembers what no file can hold.
     """
-    content = {
+    content: dict[str, Any] = {
         "format": FORMAT,
         "metadata": dict(metadata),
         "versions": versions(),
         "simulation": sim.snapshot(),
         "callbacks": {name: c.snapshot() for name, c in named(sim.callbacks).items()},
         "identity": _identity(sim),
+        "parameters": parameters(sim.system),
         "tendency": sim.system.rhs(sim.t, sim.state),
+        "later": _later(sim),
+    }
+    # What an evaluation changes, a count or a cache, is no parameter.
+    now = parameters(sim.system)
+    content["parameters"] = {
+        name: value
+        for name, value in content["parameters"].items()
+        if relative_difference(value, now.get(name)) == 0.0
     }
     arrays: list[np.ndarray] = []
     text = json.dumps(_packed(content, arrays))
@@ -144,15 +170,10 @@ def resume(sim: Simulation, path: str | Path) -> Restart:
     )
     if differing:
         raise RestartError(f"{path} cannot be continued: {'; '.join(differing)}")
-    state, t = restart.simulation["state"], restart.simulation["t"]
-    tendency = sim.system.rhs(t, state)
-    if not np.array_equal(tendency, restart.tendency, equal_nan=True):
-        largest = np.abs(restart.tendency).max(initial=0.0)
-        if not np.abs(tendency - restart.tendency).max(initial=0.0) <= ROUNDING * largest:
-            raise RestartError(
-                f"{path} cannot be continued: the right-hand side at t = {t:.6g} differs from the "
-                "one then, so the field, the mesh or the scheme is another one"
-            )
+    change, found = _change(sim, restart)
+    if change > ROUNDING:
+        raise RestartError(f"{path} cannot be continued: {'; '.join(found)}")
+    if change > 0.0:
         warnings.warn(
             f"this machine rounds differently from the one that wrote {path}: the run goes on, "
             "but not to the bit",
@@ -160,6 +181,46 @@ def resume(sim: Simulation, path: str | Path) -> Restart:
         )
     sim.restore(restart.simulation)
     return restart
+
+
+def _change(sim: Simulation, restart: Restart) -> tuple[float, list[str]]:
+    """(the largest relative difference of `sim` to the simulation then, what differs in words)."""
+    state, t = restart.simulation["state"], restart.simulation["t"]
+    defined = [k for k, probe in enumerate(restart.later["probes"]) if probe is not None]
+    times = [restart.later["times"][k] for k in defined]
+    again = probes(sim.system, times, state)
+    pairs = {
+        f"right-hand side at t = {t:.6g}": (restart.tendency, sim.system.rhs(t, state)),
+        "field at later times": (
+            np.array([restart.later["probes"][k] for k in defined]),
+            math.inf if any(probe is None for probe in again) else np.array(again),
+        ),
+    }
+    now = parameters(sim.system)
+    largest, found = 0.0, []
+    for name, then in restart.parameters.items():
+        if name not in now:
+            continue  # of a cache; what objects are, and how many in a list, has a name of its own
+        largest = max(largest, difference := relative_difference(then, now[name]))
+        if difference > ROUNDING:
+            found.append(f"{name} {described(then, now[name])}")
+    del found[SHOWN:]
+    for name, pair in pairs.items():
+        largest = max(largest, difference := relative_difference(*pair))
+        if difference > ROUNDING:
+            found.append(
+                f"the {name} differs from the one then, so the field, the mesh or the scheme is "
+                "another one"
+            )
+            break
+    return largest, found
+
+
+def _later(sim: Simulation) -> dict[str, Any]:
+    """Probes of the field until the end of the run, and as far again: it may be made longer."""
+    span = 2.0 * (sim.until - min(sim.t, sim.begin))
+    times = [sim.t + span * share for share in SHARES]
+    return {"times": times, "probes": probes(sim.system, times, sim.state)}
 
 
 def named(callbacks: Any) -> dict[str, Callback]:

@@ -18,12 +18,13 @@ import numpy as np
 
 from pde import restart
 from pde.arguments import Array, number, one_of, positive, real_array, shown
-from pde.callbacks import AtTimes, Callback, Record
+from pde.callbacks import AtTimes, Callback, Record, check_files
 from pde.control import SAFETY, StepControl
 from pde.implicit import ImplicitMidpoint, implicit
 from pde.solution import Solution
 from pde.steppers import EXPLICIT, OneStep, StepTooLarge
 from pde.system import Initial, Stage, System
+from pde.times import first_of, resolution
 
 STEPPERS: dict[str, OneStep] = {**EXPLICIT, implicit.name: implicit}
 
@@ -47,7 +48,8 @@ class Simulation:
     t : time at the start
     max_step : no step is longer
 
-    `t`, `state`, `steps`, `rejected` tell where it stands; `limited_by` counts what limited the
+    `t`, `state`, `steps`, `rejected` tell where it stands, `begin` where it started, `written` the
+    result files that its runs have written to; `limited_by` counts what limited the
     accepted steps ("bound", "error", "schedule", "max_step").
     """
 
@@ -84,6 +86,8 @@ class Simulation:
         self.until = self.t
         self.stopped: str | None = None
         self.callbacks: tuple[Callback, ...] = ()
+        self.written: set[Path] = set()
+        self.begin = self.t
         self._record: Record | None = None
         self._control = StepControl(system, self.stepper, self.tolerance, is_blind)
         self._leg = (self.t, self.t)
@@ -103,7 +107,8 @@ class Simulation:
     ) -> Solution:
         """Advance to time `until` and return what was saved on the way.
 
-        save_at : times in [t, until]; None: now and `until`
+        save_at : times in [t, until]; None: now and `until`. Times that differ by rounding (see
+            `pde.times`) are one: `until`, then those of `save_at`, stand for others
         callbacks : see `pde.callbacks`
         resume : a restart file that a `Checkpoint` of the same run wrote: simulation and callbacks
             go on from there to the bit, and what was saved is what is saved from there on
@@ -118,6 +123,8 @@ class Simulation:
         callbacks, until = _checked(callbacks), number("until", until)
         remembered = {} if resume is None else restart.resume(self, resume).callbacks
         self.until = until
+        if self.is_now(until):
+            self.until = self.t
         if self.until < self.t:
             raise ValueError(f"until must be >= the current time {self.t:.6g}, got {self.until}")
         if self.max_step * MOST_STEPS < self.until - self.t:
@@ -128,6 +135,7 @@ class Simulation:
         self._record = Record(AtTimes(self._save_times(save_at, resumed=resume is not None)))
         # A restart file tells what the others have done.
         ordered = sorted(callbacks, key=lambda callback: isinstance(callback, restart.Checkpoint))
+        check_files(ordered)
         self.callbacks = (self._record, *ordered)
         observers = self.callbacks
         with contextlib.ExitStack() as ends:
@@ -136,7 +144,7 @@ class Simulation:
                 ends.callback(observer.finish, self)
             self._start(remembered)
             while self.t < self.until and self.stopped is None:
-                self._advance(min(observer.next_time(self.t) for observer in observers))
+                self._advance(self._landing())
                 for observer in observers:
                     observer.notify(self)
         return self.solution
@@ -175,7 +183,6 @@ class Simulation:
             "speed": self._control.speed,
             "leg": list(self._leg),
             "kicks": 0 if self.system.noise is None else self.system.noise.drawn,
-            "stopped": self.stopped,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -185,7 +192,7 @@ class Simulation:
         self.rejected = Counter(snapshot["rejected"])
         self.limited_by = Counter(snapshot["limited_by"])
         self._control.step, self._control.speed = snapshot["error_step"], snapshot["speed"]
-        self._leg, self.stopped = tuple(snapshot["leg"]), snapshot["stopped"]
+        self._leg = tuple(snapshot["leg"])
         if self.system.noise is not None:
             self.system.noise.drawn = snapshot["kicks"]
 
@@ -200,13 +207,33 @@ class Simulation:
             raise RuntimeError("nothing was saved yet: call run(until=...) first")
         return self._record.solution(self)
 
+    @property
+    def resolution(self) -> float:
+        """How far a time may be from `t` and be the same: no step is shorter."""
+        return self._resolution_at(self.t)
+
+    def is_now(self, t: float) -> bool:
+        """Whether `t` is the present time, to rounding."""
+        return abs(t - self.t) <= self.resolution
+
+    def _resolution_at(self, t: float) -> float:
+        # Rounding that the start has, the differences to it have; and no step is VANISHING.
+        return max(resolution(t, self.begin), 4.0 * VANISHING * abs(self.until - t))
+
+    def _landing(self) -> float:
+        """The time to land on next."""
+        after = self.t + self.resolution
+        times = [self.until, *(observer.next_time(after) for observer in self.callbacks)]
+        return first_of(times, self._resolution_at(min(times)))
+
     def _save_times(self, save_at: Sequence[float] | Array | None, resumed: bool) -> Array:
         if save_at is None:
             return np.array([self.t, self.until])
         times = np.unique(real_array("save_at", save_at, ndim=1))
         if resumed:
-            times = times[times > self.t]
-        outside = times[(times < self.t) | (times > self.until)]
+            times = times[times > self.t + self.resolution]
+        first, last = self.t - self.resolution, self.until + self._resolution_at(self.until)
+        outside = times[(times < first) | (times > last)]
         if len(outside):
             raise ValueError(
                 f"save_at must lie in [{self.t:.6g}, {self.until:.6g}], got {outside[0]:.6g}"

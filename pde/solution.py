@@ -12,10 +12,11 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import UNIT_TOLERANCE, Array, instance, number, real_array
+from pde.files import written_beside
 from pde.measure import Measure
 from pde.nodes import Nodes, cell_measure, nodes_of
 from pde.reconstruction import ORDERS
-from pde.storage import ResultWriter, read_result
+from pde.storage import ResultWriter, place, read_result
 
 
 @dataclass(eq=False)
@@ -133,13 +134,17 @@ class Solution:
     def save(self, path: str | Path) -> None:
         """Write everything to a NetCDF file that other programs read as well.
 
-        Raises ValueError where nothing was saved or the folder does not exist.
+        An older file of that name, perhaps the one that this was opened from, stays until the new
+        one is complete. Raises ValueError where nothing was saved or the folder does not exist.
         """
         if not len(self.times):
             raise ValueError(f"the solution holds no states, so nothing was written to {path}")
-        with ResultWriter(
-            path, self.mesh, self.weights, self.states.shape[1:], self.metadata
-        ) as out:
+        with (
+            written_beside(place(path)) as part,
+            ResultWriter(
+                part, self.mesh, self.weights, self.states.shape[1:], self.metadata
+            ) as out,
+        ):
             for i, (t, state) in enumerate(zip(self.times, self.states, strict=True)):
                 out.append(t, state, {name: v[i] for name, v in self.diagnostics.items()})
 

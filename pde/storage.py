@@ -59,11 +59,12 @@ class ResultWriter:
     weights : (n,) masses of the particles; None: equal
     state_shape : shape of a state; None: the first one's
     metadata : what the file says of the run, kept as JSON
-    keep : so many of the records that the file at `path` holds stay: states of `state_shape` on
-        the same mesh; the file is replaced at once, by one that holds just these
+    keep : so many of the records that the file at `path` holds stay, None: all: states of
+        `state_shape` on the same mesh, particles of the same weights; the file is replaced at
+        once, by one that holds just these
 
-    Raises ValueError for a folder that does not exist and for states that do not fit, OSError
-    where the disk is full; then the records before are intact.
+    Raises ValueError for a folder that does not exist, for states that do not fit and once it is
+    closed, OSError where the disk is full; then the records before are intact.
 
     >>> import tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -80,20 +81,18 @@ class ResultWriter:
         weights: Any = None,
         state_shape: tuple[int, ...] | None = None,
         metadata: Mapping[str, Any] | None = None,
-        keep: int = 0,
+        keep: int | None = 0,
     ) -> None:
-        self.path = path_of("path", path)
-        if not os.path.isdir(self.path.parent):
-            raise ValueError(f"path {self.path} lies in a folder that does not exist or is hidden")
-        if not os.access(self.path.parent, os.W_OK):
-            raise PermissionError(f"path {self.path} lies in a folder that cannot be written")
+        self.path = place(path)
         self.mesh = mesh
         self.weights = None if weights is None else real_array("weights", weights, ndim=1)
         self.state_shape = None if state_shape is None else self._checked(tuple(state_shape))
         self._metadata = json.dumps(dict(metadata or {}), default=_plain)
         self._names: tuple[str, ...] = ()
         self._file: RecordFile | None = None
-        if keep:
+        self._closed = False
+        self.last: float | None = None
+        if keep != 0:
             self._reopen(keep)
 
     @property
@@ -112,7 +111,9 @@ class ResultWriter:
         diagnostics : named numbers. The first record settles the names: later ones may lack
             some, which become NaN, and may bring no new ones.
         """
-        state = real_array("state", state, finite=False)
+        if self._closed:
+            raise ValueError(f"path {self.path} is closed: a new ResultWriter with keep goes on")
+        state, t = real_array("state", state, finite=False), number("t", t)
         diagnostics = dict(diagnostics or {})
         if self.state_shape is None:
             self.state_shape = self._checked(state.shape)
@@ -127,14 +128,17 @@ class ResultWriter:
                 f"diagnostics must be among those of the first record, "
                 f"{', '.join(self._names)}; got {unknown[0]!r}"
             )
-        record = {UNLIMITED: np.array(number("t", t)), **self._split(state)}
+        record = {UNLIMITED: np.array(t), **self._split(state)}
         for name in self._names:
             record[DIAGNOSTIC + name] = np.array(float(diagnostics.get(name, np.nan)))
         self._file.append(record)
+        self.last = t
 
-    def _reopen(self, keep: int) -> None:
+    def _reopen(self, keep: int | None) -> None:
         """Go on with a file that may be finished or not, after its first `keep` records."""
-        stored = {name: v.data for name, v in netcdf.read(self.path)[0].items() if v.is_record}
+        variables = netcdf.read(self.path)[0]
+        stored = {name: v.data for name, v in variables.items() if v.is_record}
+        keep = len(stored.get(UNLIMITED, ())) if keep is None else keep
         self._names = tuple(
             name.removeprefix(DIAGNOSTIC) for name in stored if name.startswith(DIAGNOSTIC)
         )
@@ -147,11 +151,20 @@ class ResultWriter:
                 f"{self.path} is not the file to go on with: it does not hold {keep} records "
                 f"of states of shape {self.state_shape}"
             )
+        fixed = {name: v.data for name, v in variables.items() if not v.is_record}
+        now = {v.name: v.data for v in self._fixed()}
+        if fixed.keys() != now.keys() or not all(_alike(fixed[n], now[n]) for n in fixed):
+            raise ValueError(
+                f"{self.path} is not the file to go on with: it is of another mesh, or of "
+                "particles with other weights"
+            )
         kept = ({name: values[i] for name, values in stored.items()} for i in range(keep))
         self._file = RecordFile(self.path, self._fixed(), pattern, self._attributes(), kept)
+        self.last = float(stored[UNLIMITED][keep - 1]) if keep else None
 
     def close(self) -> None:
         """Finish the file, as compressed NetCDF-4 where netCDF4 is installed."""
+        self._closed = True
         if self._file is None:
             return
         self._file.close()
@@ -233,6 +246,21 @@ class ResultWriter:
             "sphere_attention_format": np.int32(FORMAT),
             "metadata": self._metadata,
         }
+
+
+def place(path: str | Path) -> Path:
+    """The path of a file to be written, in a folder that there is and that can be written."""
+    path = path_of("path", path)
+    if not os.path.isdir(path.parent):
+        raise ValueError(f"path {path} lies in a folder that does not exist or is hidden")
+    if not os.access(path.parent, os.W_OK):
+        raise PermissionError(f"path {path} lies in a folder that cannot be written")
+    return path
+
+
+def _alike(then: np.ndarray, now: np.ndarray) -> bool:
+    """Whether two arrays differ by the rounding of different machines at most."""
+    return then.shape == now.shape and np.allclose(then, now, rtol=1e-9, atol=1e-12)
 
 
 def read_result(path: str | Path) -> StoredResult:

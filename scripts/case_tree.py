@@ -150,7 +150,7 @@ class Time:
                 f"time.until = {self.until:g}, got {self.save_every:g}"
             )
         late = [t for t in self.save_at or [] if t > self.until]
-        if late:
+        if late and not _same(max(late), self.until):
             raise CaseError(
                 f"'time.save_at' must lie between 0 and time.until = {self.until:g}, "
                 f"got {late[0]:g}"
@@ -159,12 +159,19 @@ class Time:
     @property
     def saves(self) -> list[float]:
         """The times at which the state is saved, 0 and `until` among them."""
+        from pde.times import multiples_until
+
         if self.save_at is not None:
-            return sorted({0.0, *map(float, self.save_at), self.until})
+            given = sorted({0.0, *map(float, self.save_at)})
+            return [*(t for t in given if not _same(t, self.until)), self.until]
         every = self.until / 8 if self.save_every is None else self.save_every
-        # The last multiple before `until`, where rounding does not make it `until` itself.
-        count = math.ceil(self.until / every * (1.0 - 1e-12))
-        return [*(k * every for k in range(count)), self.until]
+        return multiples_until(self.until, every)
+
+
+def _same(first: float, second: float) -> bool:
+    from pde.times import same  # here: `--help` does without pde
+
+    return same(first, second)
 
 
 @dataclass(frozen=True, kw_only=True)

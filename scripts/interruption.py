@@ -30,8 +30,13 @@ class StopOnInterrupt(Callback):
 
     def start(self, sim: Simulation) -> None:
         """Listen."""
+        self.pressed = False
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGINT, self._press)
+
+    def resume(self, sim: Simulation, remembered: dict[str, Any]) -> None:
+        """Listen: what was pressed ended the run before."""
+        self.start(sim)
 
     def act(self, sim: Simulation) -> None:
         """End the run if Ctrl-C was pressed."""

@@ -23,9 +23,14 @@ class Companion(Callback):
     particles: Simulation = field(kw_only=True)
     save: Save = field(kw_only=True)
 
+    def files(self) -> list[str | Path]:
+        """The particles' result file."""
+        return self.save.files()
+
     def start(self, sim: Simulation) -> None:
-        """Save the particles as they start."""
+        """Save the particles as they start, and where the grid is."""
         self.save.start(self.particles)
+        super().start(sim)
 
     def act(self, sim: Simulation) -> None:
         """Take the particles to the present time."""
@@ -40,6 +45,7 @@ class Companion(Callback):
         """Put them there again."""
         self.particles.restore(remembered["particles"])
         self.save.resume(self.particles, remembered["save"])
+        super().resume(sim, remembered)
 
     def finish(self, sim: Simulation) -> None:
         """Close the file."""
@@ -58,6 +64,16 @@ class Table(Callback):
     particles: Simulation | None = None
     quiet: bool = field(default=False, kw_only=True)
     rows: list[dict[str, float]] = field(default_factory=list, init=False)
+
+    def files(self) -> list[str | Path]:
+        """The table's."""
+        return [self.path]
+
+    def start(self, sim: Simulation) -> None:
+        """Go on with the rows of an earlier run."""
+        if self.rows:
+            self._rewrite()
+        super().start(sim)
 
     def act(self, sim: Simulation) -> None:
         """Add the row of the present time."""
@@ -78,6 +94,11 @@ class Table(Callback):
             if not self.quiet:
                 self._show(row)
             self.rows.append(row)
+        self._rewrite()
+        super().resume(sim, remembered)
+
+    def _rewrite(self) -> None:
+        """Put just these rows into the file."""
         with whole_file(self.path, "w") as file:
             file.write(_csv(self.rows, header=True))
 

@@ -16,6 +16,7 @@ from pde import restart
 from pde.files import whole_file
 from pde.restart import Restart, RestartError, read_restart
 from pde.storage import read_result
+from pde.times import same
 from sphere_attention_scripts.case_file import CaseError, case_tables, check_case, to_toml
 from sphere_attention_scripts.case_tree import Case
 
@@ -152,13 +153,20 @@ def go_the_same_way(then: Sequence[float], now: Sequence[float], t: float) -> bo
     that saves at the times `now`.
 
     Steps are fitted to the next save, so that one has to be the same too, unless t is a save.
+    Times that differ by rounding are the same.
 
     >>> go_the_same_way([0, 1, 2], [0, 1, 2, 3], 2), go_the_same_way([0, 1, 2], [0, 1, 3], 1.5)
     (True, False)
     """
-    before = [[s for s in saves if s <= t] for saves in (then, now)]
-    after = [next((s for s in saves if s > t), None) for saves in (then, now)]
-    return before[0] == before[1] and (t in then or after[0] == after[1])
+    past = [[s for s in saves if s <= t or same(s, t)] for saves in (then, now)]
+    if not _equal(*past):
+        return False
+    following = [list(saves[len(past[0]) :][:1]) for saves in (then, now)]
+    return any(same(s, t) for s in past[0]) or _equal(*following)
+
+
+def _equal(then: Sequence[float], now: Sequence[float]) -> bool:
+    return len(then) == len(now) and all(map(same, then, now))
 
 
 def kept(out: Path) -> str:

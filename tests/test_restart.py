@@ -11,11 +11,26 @@ import numpy as np
 import pytest
 from restart_runs import SAVES, Pendulums, Run
 
-from meshes import circle
-from pde import Equation, FiniteVolume, SelfAttention, Simulation, initial, netcdf, restart
+from meshes import circle, icosphere
+from pde import (
+    Equation,
+    FiniteVolume,
+    ParticleSystem,
+    PrescribedVelocity,
+    SelfAttention,
+    Simulation,
+    ZeroTemperatureAttention,
+    initial,
+    netcdf,
+    restart,
+)
 from pde.callbacks import AtTimes, Callback, Either, Every, EverySeconds, EverySteps, Save
+from pde.field import Field
+from pde.normalisation import NormalisedTokens
+from pde.one_body import Drift
 from pde.restart import Checkpoint, RestartError, read_restart
 from pde.storage import read_result
+from pde.time_dependent import TimeDependent
 
 
 class Stop(Callback):
@@ -212,6 +227,186 @@ def test_another_simulation_is_refused_with_what_differs(tmp_path):
     with pytest.raises(RestartError, match="had a callback Monitor that is missing now"):
         missing.go(resume=True)
     assert len(read_result(tmp_path / "run.nc").times) == 3
+
+
+def resumed(tmp_path, then, now, until=1.0):
+    """Checkpoint at the middle of a run of `then`, resumed as `now`."""
+    path = tmp_path / "c.npz"
+    then().run(0.5 * until, [], [Checkpoint(AtTimes([0.5 * until]), path)])
+    sim = now()
+    sim.run(until, [], resume=path)
+    return sim
+
+
+RING, TURN = circle(24), np.array([[0.0, -1.0], [1.0, 0.0]])
+POINTS = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, -1.0]])
+
+
+def cells(field=None, diffusion=0.0, mesh=RING, **options):
+    system = FiniteVolume(mesh, Equation(field or Drift(TURN), diffusion), order=3, **options)
+    return Simulation(system, initial.von_mises_fisher([1.0, 0.0], 2.0))
+
+
+def cloud(weights=None, seed=0, **options):
+    equation = Equation(Drift(TURN), **options)
+    return Simulation(ParticleSystem(equation, weights, seed), POINTS)
+
+
+def still(relax):
+    """Nothing moves, and nothing tells the meshes apart but where their cells are."""
+    equation = Equation(ZeroTemperatureAttention(np.eye(3), np.eye(3)))
+    return Simulation(FiniteVolume(icosphere(4, relax=relax), equation), np.ones(162))
+
+
+def late(scale, when):
+    """A rotation that is another one from the time `when` on."""
+    return PrescribedVelocity(lambda x, t: (scale if t > when else 1.0) * (x @ TURN.T))
+
+
+def in_time(matrix_at):
+    return TimeDependent(lambda t: Drift(matrix_at(t)))
+
+
+def pulse(t):
+    return np.exp(-(((t - 0.9) / 1e-4) ** 2)) * TURN
+
+
+def other_pulse(t):
+    return np.exp(-(((t - 0.8) / 1e-4) ** 2)) * TURN
+
+
+TABLE = {"rate": 1.0}
+
+
+class Own(Field):
+    """A field that counts, and keeps what it found."""
+
+    def __init__(self, rate=1.0):
+        self.rate, self.calls, self.cache = rate, 0, {}
+
+    def velocity(self, x, mu=None, t=0.0):
+        self.calls += 1
+        self.cache[t] = self.rate if t > 0.99 else 1.0
+        return self.cache[t] * (x @ TURN.T)
+
+
+TOKENS = SelfAttention(np.eye(2), np.eye(2), 1.0)
+
+OTHERS = {
+    "limiter": (lambda: cells(), lambda: cells(limiter=None), "system.limiter was 'positivity'"),
+    "velocity_at": (
+        lambda: cells(velocity_at="edges"),
+        lambda: cells(velocity_at="centroids"),
+        "system.velocity_at was 'edges' and is 'centroids'",
+    ),
+    "weights": (
+        lambda: cloud([1.0, 2.0, 3.0]),
+        lambda: cloud([1.0, 2.0, 3.00001]),
+        "system.weights is another array",
+    ),
+    "equal weights": (lambda: cloud(), lambda: cloud([1.0, 1.0, 1.0]), "system.weights is another"),
+    "seed": (lambda: cloud(diffusion=0.1), lambda: cloud(seed=1, diffusion=0.1), "seed"),
+    "later": (
+        lambda: cells(late(1.0, 0.7)),
+        lambda: cells(late(2.0, 0.7)),
+        "the field at later times differs",
+    ),
+    "later than the end": (
+        lambda: cells(late(1.0, 1.2)),
+        lambda: cells(late(2.0, 1.2)),
+        "f.scale was 1.0 and is 2.0",
+    ),
+    "between all probes": (
+        lambda: cells(in_time(pulse)),
+        lambda: cells(in_time(other_pulse)),
+        "field_at.matrix_at.code was",
+    ),
+    "a diffusion": (
+        lambda: cells(diffusion=lambda x, mu, t: np.full(len(x), 0.1 if t < 0.8 else 0.2)),
+        lambda: cells(diffusion=lambda x, mu, t: np.full(len(x), 0.1)),
+        "the field at later times differs",
+    ),
+    "a matrix within": (
+        lambda: cells(late(1.0, 1.2) + 0.0 * Drift(np.eye(2))),
+        lambda: cells(late(1.0, 1.2) + 0.0 * Drift(2.0 * np.eye(2))),
+        "system.equation.field.terms.1.field.A is another array",
+    ),
+    "a field of one's own": (
+        lambda: cells(Own()),
+        lambda: cells(Own(rate=2.0)),
+        "system.equation.field.rate was 1.0 and is 2.0",
+    ),
+    "a schedule of lengths": (
+        lambda: Simulation(NormalisedTokens(TOKENS, "ngpt", alpha=lambda t: 1.0), POINTS),
+        lambda: Simulation(
+            NormalisedTokens(TOKENS, "ngpt", alpha=lambda t: 2.0 if t > 0.9 else 1.0), POINTS
+        ),
+        "system.alpha.code was",
+    ),
+    "mix_ln": (
+        lambda: Simulation(NormalisedTokens(TOKENS, "mix_ln", tau=0.8), POINTS),
+        lambda: Simulation(NormalisedTokens(TOKENS, "mix_ln", tau=0.9), POINTS),
+        "system.tau was 0.8 and is 0.9",
+    ),
+    "a mesh": (lambda: still(relax=20), lambda: still(relax=21), "system.mesh.centers is another"),
+    "a term": (
+        lambda: cells(Drift(TURN) + Drift(TURN) + 0.0 * Drift(TURN)),
+        lambda: cells(Drift(TURN) + Drift(TURN)),
+        "system.equation.field.terms.length was 3 and is 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_changes_the_run_is_refused(tmp_path, name):
+    """Also where it makes no difference at the restart point, but later."""
+    then, now, words = OTHERS[name]
+    with pytest.raises(RestartError, match=r"c\.npz cannot be continued: ") as caught:
+        resumed(tmp_path, then, now)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_built_again_is_accepted(tmp_path, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert resumed(tmp_path, OTHERS[name][0], OTHERS[name][0]).t == 1.0
+
+
+def test_a_value_that_a_function_finds_outside_is_its_own(tmp_path, monkeypatch):
+    """A global of the script, used by a function that a function of the field calls."""
+
+    def build():
+        return cells(in_time(lambda t: outside(t) * TURN))
+
+    def change():
+        monkeypatch.setitem(TABLE, "rate", 2.0)
+        return build()
+
+    with pytest.raises(RestartError, match=r"outside\.TABLE\.rate was 1\.0 and is 2\.0"):
+        resumed(tmp_path, build, change)
+
+
+def outside(t):
+    return TABLE["rate"] if t > 50.0 else 1.0
+
+
+def test_a_field_that_ends_with_the_run(tmp_path):
+    """It is not defined later, and need not be."""
+
+    def matrix_at(t):
+        if t > 1.0:
+            raise ValueError("t must be <= 1")
+        return TURN
+
+    assert resumed(tmp_path, lambda: cells(in_time(matrix_at)), lambda: cells(in_time(matrix_at))).t
+
+
+def test_parameters_that_round_differently_are_told(tmp_path):
+    """Weights computed on another machine, say; at the 16th digit the run is the same one."""
+    weights = np.array([1.0, 2.0, 3.0]) / 7.0
+    with pytest.warns(UserWarning, match="rounds differently"):
+        resumed(tmp_path, lambda: cloud(weights), lambda: cloud(np.nextafter(weights, 1.0)))
 
 
 def test_another_version_is_refused_with_what_differs(tmp_path, monkeypatch):

@@ -125,6 +125,51 @@ def test_interrupted_and_resumed(tmp_path, whole, monkeypatch, capsys, moment):
     assert "\nresumed = " in case and "\nstarted = " in case
 
 
+def press_at(patch, moment):
+    """Press Ctrl-C in the step that ends at the time `moment`."""
+    act = run_module.Table.act
+
+    def pressed(self, sim):
+        act(self, sim)
+        if sim.t == moment:
+            signal.raise_signal(signal.SIGINT)
+
+    patch.setattr(run_module.Table, "act", pressed)
+
+
+@pytest.mark.parametrize("moment", [0.25, 1.0])
+def test_interrupted_in_a_saving_step(tmp_path, whole, monkeypatch, capsys, moment):
+    """The restart file of that very step is one to go on from, and to be interrupted again."""
+    before = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patch:
+        press_at(patch, moment)
+        assert main(["run", *CASE, *words(*SETS), "--out", str(tmp_path)]) == 130
+    assert f"interrupted at t = {moment:g}" in capsys.readouterr().err
+    assert read_restart(tmp_path / "restart.npz").simulation["t"] == moment
+    if moment < 1.0:
+        with monkeypatch.context() as patch:
+            press_at(patch, 0.75)
+            assert main(["run", "--resume", str(tmp_path)]) == 130
+        said = capsys.readouterr().err
+        assert "stopping after this step" in said and "interrupted at t = 0.75" in said
+    assert main(["run", "--resume", str(tmp_path), "--quiet"]) == 0
+    assert signal.getsignal(signal.SIGINT) is before
+    assert_same(tmp_path, whole)
+
+
+def test_an_end_in_decimals_can_be_made_longer(tmp_path):
+    """Until 0.3 by tenths, then until 0.6: to the bit the run until 0.6."""
+    tenths = words(*SETS, "time.save_every=0.1")
+    for out, until in (("parts", "0.3"), ("whole", "0.6")):
+        more = words(f"time.until={until}")
+        assert main(["run", *CASE, *tenths, *more, "--out", str(tmp_path / out)]) == 0
+    more = [*words("time.until=0.6"), "--quiet"]
+    assert main(["run", "--resume", str(tmp_path / "parts"), *more]) == 0
+    assert_same(tmp_path / "parts", tmp_path / "whole")
+    times = Solution.open(tmp_path / "parts" / "result.nc").times
+    assert times.tolist() == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6]
+
+
 def test_a_finished_run_stays_as_it_is_and_can_be_made_longer(tmp_path, whole, capsys):
     short = words(*SETS, "time.until=0.5")
     assert main(["run", *CASE, *short, "--out", str(tmp_path)]) == 0
