@@ -254,11 +254,12 @@ class Simulation:
         first = self._control.stage(self.t, self.state)
         dt, limit = self._proposed_step(first, target)
         noise = self.system.noise
+        counted: Any = noise or _Silence()
+        kicks = counted.drawn
         if noise is None:
             state, dt, limit = self._accepted(self.t, self.state, first, dt, limit, target)
-            kicks = 0
         else:
-            dt, kicks = noise.small_step(self.t, self.state, dt), noise.drawn
+            dt = noise.small_step(self.t, self.state, dt)
             state = noise.kick(self.t, self.state, 0.5 * dt, kicks)
             state = self._flow(state, dt, limit)
             state = noise.kick(self.t + 0.5 * dt, state, 0.5 * dt, kicks + 1)
@@ -268,11 +269,9 @@ class Simulation:
         t = _end(self.t, dt, target)
         limited_by = self.limited_by + Counter([limit])
         # At once: Python interrupts between calls, and a time goes with its state.
-        self.t, self.state, self.last_step, self.steps, self.limited_by = (
-            t, state, dt, self.steps + 1, limited_by,
+        self.t, self.state, self.last_step, self.steps, self.limited_by, counted.drawn = (
+            t, state, dt, self.steps + 1, limited_by, kicks,
         )  # fmt: skip
-        if noise is not None:
-            noise.drawn = kicks
 
     def _flow(self, state: Array, dt: float, limit: str) -> Array:
         """The state after a time `dt` without noise, in one step or several."""
@@ -319,6 +318,12 @@ class Simulation:
             return remaining, "schedule"
         # Two even steps rather than a full one and a sliver.
         return (0.5 * remaining, "schedule") if 2.0 * dt > remaining else (dt, limit)
+
+
+class _Silence:
+    """Stands for the noise of a system that has none."""
+
+    drawn = 0
 
 
 def _end(t: float, dt: float, target: float) -> float:

@@ -16,7 +16,7 @@ from pde import (
 )
 from pde.callbacks import AtTimes, Callback
 from pde.noise import Noise
-from pde.one_body import PotentialDrift
+from pde.one_body import Drift, PotentialDrift
 from pde.restart import Checkpoint, RestartError
 from pde.simulation import run_to
 
@@ -177,3 +177,29 @@ def test_a_steps_length_does_not_depend_on_its_own_kicks():
         lengths.add(sim.last_step)
         rejected += sim.rejected["error"]
     assert len(lengths) == 1 and rejected > 0
+
+
+def test_simulations_of_one_system_go_on_with_new_numbers():
+    """Twenty runs of .02 are one of .4: E z = e^{-2 D t} = .819; and a new system begins anew."""
+    equation, start = Equation(Drift(np.zeros((3, 3))), 0.25), np.tile([0.0, 0.0, 1.0], (20_000, 1))
+    systems = [ParticleSystem(equation, seed=3) for _ in range(2)]
+    x, paths = start, []
+    for _ in range(20):
+        x = run_to(systems[0], x, 0.02)
+    assert x[:, 2].mean() == pytest.approx(np.exp(-0.2), abs=3 * 0.25 / np.sqrt(20_000))
+    for system in (ParticleSystem(equation, seed=3), systems[1]):
+        paths.append(run_to(system, start[:5], 0.02))
+    np.testing.assert_array_equal(paths[0], paths[1])
+    again = run_to(systems[1], start[:5], 0.02)
+    assert np.abs(again - paths[1]).max() > 1e-3
+
+
+def test_a_restored_simulation_goes_on_with_the_numbers_of_the_snapshot():
+    equation, start = Equation(Drift(np.eye(3)), 0.25), [[0.6, 0.0, 0.8], [0.0, 1.0, 0.0]]
+    first = Simulation(ParticleSystem(equation, seed=3), start)
+    first.run(0.2, save_at=[])
+    second = Simulation(ParticleSystem(equation, seed=3), start)
+    second.restore(first.snapshot())
+    for run in (first, second):
+        run.run(0.4, save_at=[])
+    np.testing.assert_array_equal(first.state, second.state)

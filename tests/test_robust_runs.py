@@ -81,14 +81,15 @@ def interrupt_at(wanted):
 @pytest.mark.parametrize("start", STARTS)
 def test_an_interrupt_at_any_line_leaves_a_whole_state(start):
     make, state = STARTS[start]
-    system, places = make(), Places()
+    places = Places()
     options = {"max_step": 0.05, "save_at": [0.0, 0.1, 0.2]}
     max_step = options.pop("max_step")
-    Simulation(system, state, max_step=max_step).run(0.2, **options, callbacks=[places])
+    Simulation(make(), state, max_step=max_step).run(0.2, **options, callbacks=[places])
     whole = set(places.found)
     wanted, interrupted = 1, True
     while interrupted:
-        sim = Simulation(system, state, max_step=max_step)
+        # A system goes on with new random numbers: each run has its own.
+        sim = Simulation(make(), state, max_step=max_step)
         sys.settrace(interrupt_at(wanted))
         try:
             sim.run(0.2, **options)
