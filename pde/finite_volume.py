@@ -30,7 +30,7 @@ from pde.kernels import fluxes as kernels
 from pde.limiters import LIMITERS, Transport
 from pde.measure import Measure
 from pde.nodes import Nodes, cell_measure
-from pde.reconstruction import ORDERS, Indices, Reconstruction
+from pde.reconstruction import ORDERS, Indices, Reconstruction, finest_fit
 from pde.steppers import explicit_for
 from pde.system import Initial
 
@@ -280,10 +280,11 @@ class FiniteVolume:
     def _interpolation(self) -> tuple[Indices, Array]:
         """Stencils and rows for the velocity at the edges, from its values at the centroids.
 
-        One order above the scheme's: there is no upwind side, and values cost more than weights.
+        One order above the scheme's, where the mesh is fine enough: there is no upwind side, and
+        values cost more than weights.
         """
         order = {1: 2, 2: 4, 3: 4, 4: 6}.get(self.order, 8)
-        polynomials = Reconstruction(self.mesh, order, of_points=True)
+        polynomials = finest_fit(self.mesh, order, of_points=True)
         rows = polynomials.at_edges(self.reconstruction.choice.gauss_points)
         return polynomials.stencils[0], rows
 

@@ -1,14 +1,16 @@
 """Polynomials from cell averages: exactness, order, symmetry, one machine code per kernel."""
 
 import functools
+import itertools
 
 import numpy as np
 import pytest
 
 from meshes import circle, icosphere
 from meshes.geometry import tangent_frame
+from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention
 from pde.kernels import reconstruction as kernels
-from pde.reconstruction import CHOICES, ORDERS, Reconstruction, ring_stencils
+from pde.reconstruction import CHOICES, ORDERS, Reconstruction, finest_fit, ring_stencils
 
 HIGH = [order for order in ORDERS if order > 1]
 
@@ -143,9 +145,10 @@ def test_meshes_too_small_are_refused():
         Reconstruction(icosphere(2), 5)
 
 
-def test_degenerate_fits_are_refused():
+def test_degenerate_fits_are_refused(monkeypatch):
     """Eight equal arcs: the far cells' monomials in sin(angle) repeat those of the near ones."""
     with pytest.raises(ValueError, match=r"order 8: the fit on cell \d+ is degenerate"):
+        monkeypatch.setitem(CHOICES, 8, CHOICES[8]._replace(reach=180.0))
         _ = Reconstruction(circle(8), 8).edge_weights
 
 
@@ -171,3 +174,59 @@ def test_choices_are_consistent():
         assert choice.degree == order - 1
         assert choice.moments >= choice.degree
         assert 0.0 <= choice.downwind_share <= 0.5
+
+
+def worst_error(mesh, order):
+    reconstruction = Reconstruction(mesh, order)
+    values = edge_values(reconstruction, mesh.average(smooth))
+    return np.abs(values - smooth(edge_points(reconstruction)[0])).max()
+
+
+SMALL = [icosphere(f) for f in (1, 2, 3, 4, 5, 6)] + [circle(n) for n in range(4, 32)]
+
+
+@pytest.mark.parametrize("mesh", SMALL, ids=repr)
+def test_on_the_smallest_meshes_more_order_is_no_more_error(mesh):
+    """Stencils that reach round the sphere are refused, by the order asked for."""
+    errors = []
+    for order in HIGH:
+        try:
+            errors.append(worst_error(mesh, order))
+        except ValueError as refused:
+            assert f"order {order} needs" in str(refused)  # noqa: PT017
+            assert "take a finer mesh or a lower order" in str(refused)  # noqa: PT017
+    assert len(errors) >= 1
+    for lower, higher in itertools.pairwise(errors):
+        assert higher < 1.2 * lower
+
+
+@pytest.mark.parametrize(
+    ("mesh", "order"),
+    [(circle(9), 6), (icosphere(3), 8), (icosphere(2), 6), (circle(9), 4)],
+    ids=repr,
+)
+def test_stencils_that_wrap_round_are_refused(mesh, order):
+    with pytest.raises(ValueError, match=f"order {order} needs cells .* reach round the sphere to"):
+        Reconstruction(mesh, order)
+
+
+def test_velocities_between_centroids_take_the_order_that_the_mesh_allows():
+    """The default of attention at order 2 interpolates at order 4, on eight cells at order 3."""
+    V = np.diag([2.0, 1.0])
+    system = FiniteVolume(circle(8), Equation(SelfAttention(V, V, 1.0)))
+    assert finest_fit(circle(8), 4).order == 3
+    assert np.isfinite(system.rhs(0.0, np.ones(8))).all()
+
+
+@pytest.mark.parametrize("order", [3, 4, 6, 8])
+@pytest.mark.parametrize("mesh", [icosphere(7), circle(48)], ids=repr)
+def test_rotation_has_no_growing_modes(mesh, order):
+    """Real parts of all eigenvalues, in units of the Euler bound; the meshes of the claim."""
+    axis = np.array([0.3, 0.5, 0.8124])
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    field = PrescribedVelocity(
+        (lambda x, t: np.cross(axis, x)) if mesh.ambient_dim == 3 else (lambda x, t: x @ turn.T)
+    )
+    system = FiniteVolume(mesh, Equation(field), order=order, limiter=None)
+    stage = system.stage(0.0, np.eye(mesh.n_cells))
+    assert np.linalg.eigvals(stage.rhs()).real.max() * stage.bound < 1e-5
