@@ -66,7 +66,7 @@ CHOICES = {
         degree=0, rings=0, gauss_points=1, moments=1, decay=2.0, downwind_share=0.0, reach=75.0
     ),
     2: Choice(
-        degree=1, rings=1, gauss_points=1, moments=2, decay=2.0, downwind_share=0.0, reach=75.0
+        degree=1, rings=1, gauss_points=1, moments=2, decay=2.0, downwind_share=0.0, reach=91.0
     ),
     3: Choice(
         degree=2, rings=1, gauss_points=2, moments=2, decay=2.0, downwind_share=0.4, reach=75.0

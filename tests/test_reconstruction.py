@@ -147,8 +147,8 @@ def test_meshes_too_small_are_refused():
 
 def test_degenerate_fits_are_refused(monkeypatch):
     """Eight equal arcs: the far cells' monomials in sin(angle) repeat those of the near ones."""
+    monkeypatch.setitem(CHOICES, 8, CHOICES[8]._replace(reach=180.0))
     with pytest.raises(ValueError, match=r"order 8: the fit on cell \d+ is degenerate"):
-        monkeypatch.setitem(CHOICES, 8, CHOICES[8]._replace(reach=180.0))
         _ = Reconstruction(circle(8), 8).edge_weights
 
 
