@@ -18,6 +18,10 @@ Array = NDArray[np.float64]
 UNIT_TOLERANCE = 1e-8
 """Points may miss the unit sphere by this much: the rounding of long products, not a mistake."""
 
+SINGLE_PRECISION = 1e-6
+"""Unit vectors and totals that were computed in float32 miss 1 by less: rounding, 6e-8, of lengths
+that are sums themselves."""
+
 LARGEST_ENTRY = 1e100
 """Of matrices and factors: products of three of them stay in the range of float64."""
 
@@ -55,7 +59,11 @@ def real_array(name: str, value: Any, ndim: int | None = None, finite: bool = Tr
 
 
 def unit_points(name: str, value: Any, dim: int | None = None) -> Array:
-    """`value` as an (n, d) array of unit vectors, d >= 2 (d = `dim` where given)."""
+    """`value` as an (n, d) array of unit vectors, d >= 2 (d = `dim` where given).
+
+    Vectors that are unit in single precision alone are divided by their lengths; others stay as
+    they are, to the bit.
+    """
     points = real_array(name, value, ndim=2)
     d = points.shape[1]
     if d < 2 or (dim is not None and d != dim):
@@ -65,12 +73,26 @@ def unit_points(name: str, value: Any, dim: int | None = None) -> Array:
         with np.errstate(over="ignore"):
             off = np.abs(np.einsum("nd,nd->n", points, points) - 1.0)
         worst = int(np.argmax(off))
-        if off[worst] > 2.0 * UNIT_TOLERANCE:
+        if off[worst] > 2.0 * SINGLE_PRECISION:
             raise ValueError(
                 f"{name} must be unit vectors, row {worst} has length "
-                f"{math.hypot(*points[worst]):.6g}; divide by the lengths"
+                f"{unlike_one(math.hypot(*points[worst]))}; divide by the lengths"
             )
+        if off[worst] > 2.0 * UNIT_TOLERANCE:
+            rows = off > UNIT_TOLERANCE
+            points = points.copy()
+            points[rows] /= np.sqrt(np.einsum("nd,nd->n", points[rows], points[rows]))[:, None]
     return points
+
+
+def unlike_one(length: float) -> str:
+    """A length as an error shows it: with as many digits as tell it from 1.
+
+    >>> unlike_one(2.0), unlike_one(1.0000021)
+    ('2', '1.0000021')
+    """
+    texts = [f"{length:.{digits}g}" for digits in (6, 9, 12, 17)]
+    return next((text for text in texts if text != "1"), texts[-1])
 
 
 def moving_points(value: Any, dim: int | None = None) -> Array:

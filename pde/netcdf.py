@@ -145,13 +145,31 @@ def read(path: Path) -> tuple[dict[str, Variable], dict[str, Any]]:
     else:
         raise ValueError(f"{path} is not a NetCDF file (it starts with {magic!r})")
     try:
-        return reader(path)
+        variables, attributes = reader(path)
+        return {name: _unpacked(variable) for name, variable in variables.items()}, attributes
     except ImportError:
         raise
     except Exception as damage:  # the readers trust the file: whatever they trip over is in it
         raise ValueError(
             f"{path} is damaged or cut short and cannot be read ({files.reason(damage)})"
         ) from damage
+
+
+def _unpacked(variable: Variable) -> Variable:
+    """The numbers that packed ones stand for: scale_factor x + add_offset, NaN where none is (CF).
+
+    Programs that make files smaller pack them so.
+    """
+    about = dict(variable.attributes)
+    scale, offset = about.pop("scale_factor", None), about.pop("add_offset", None)
+    if scale is None and offset is None:
+        return variable
+    data = variable.data * np.float64(1.0 if scale is None else scale)
+    data += np.float64(0.0 if offset is None else offset)
+    for name in ("_FillValue", "missing_value"):
+        if name in about:
+            data[variable.data == about.pop(name)] = np.nan
+    return Variable(variable.name, variable.dimensions, data, about)
 
 
 def compress(path: Path) -> bool:

@@ -166,10 +166,25 @@ def is_concentrated(mesh: SphereMesh, states: Sequence[Array]) -> bool:
     )
 
 
+def refuse_infinite(states: Sequence[Array]) -> None:
+    """Raise ValueError where a state that is to be shown is not finite: nothing else would be."""
+    for number, state in enumerate(states, 1):
+        if not np.isfinite(state).all():
+            where = tuple(int(i) for i in np.argwhere(~np.isfinite(state))[0])
+            raise ValueError(
+                f"states must be finite to be shown, state {number} of {len(states)} is "
+                f"{state[where]} at index {where[0] if len(where) == 1 else where}"
+            )
+
+
 def density_norm(mesh: SphereMesh, states: Sequence[Array]) -> Any:
-    """One colour scale for all states: linear from 0, logarithmic where mass concentrates."""
+    """One colour scale for all states: linear from 0, logarithmic where mass concentrates.
+
+    Raises ValueError for states that are not finite.
+    """
     from matplotlib.colors import LogNorm, Normalize
 
+    refuse_infinite(states)
     peak = max(float(state.max()) for state in states)
     if is_concentrated(mesh, states):
         return LogNorm(peak * 10.0**-DECADES, peak)

@@ -36,6 +36,7 @@ from pde.panels import (
     draw_outline,
     draw_points,
     is_concentrated,
+    refuse_infinite,
     style,
     wrapped,
 )
@@ -85,6 +86,7 @@ def solution_figure(
         raise ValueError("there is no state to draw: the solution or `times` is empty")
     labels = [f"$t = {solution.times[i]:.4g}$" for i in shown]
     states, mesh = [solution.states[i] for i in shown], solution.mesh
+    refuse_infinite(states)
     if mesh is None:
         states = [directions(state) for state in states]
         found = _clusters([Measure(x, solution.weights) for x in states]) if show_clusters else None

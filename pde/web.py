@@ -18,7 +18,7 @@ import numpy as np
 from meshes import SphereMesh
 from pde.arguments import Array
 from pde.files import path_of, whole_file
-from pde.panels import COLOURS, Marks, density_norm
+from pde.panels import COLOURS, Marks, density_norm, refuse_infinite
 from pde.plotting import VIEW
 
 if TYPE_CHECKING:
@@ -39,7 +39,8 @@ def export_html(
 
     marks : eigenspaces by their label, as in pictures
 
-    Raises ValueError for solutions without states or not on the sphere in R^3.
+    Raises ValueError for solutions without states, with states that are not finite or not on the
+    sphere in R^3.
     """
     path = path_of("path", path)
     if not len(solution.times):
@@ -63,6 +64,7 @@ def export_html(
         "colours": _packed(_colour_table()),
     }
     if mesh is None:
+        refuse_infinite(list(solution.states))
         places = np.round(UNIT * solution.directions).astype("<i2")
         content["particles"] = {"n": places.shape[1], "positions": _packed(places)}
     else:

@@ -188,9 +188,18 @@ def _read(path: Path, wanted: Sequence[str]) -> dict[str, Array]:
 
 
 def _loaded(path: Path, name: str, load: Callable[[str], Any]) -> Any:
-    """One array; an archive may open and still be damaged inside."""
+    """One array; an archive may open and still be damaged inside.
+
+    Whole numbers are codes of a quantised model, which mean nothing without their scales.
+    """
     try:
-        return load(name)
+        array = load(name)
+        if array.dtype.kind in "iub":
+            raise ValueError(
+                f"array {name!r} of {path} is stored as {array.dtype}, the codes of quantised or "
+                "masked numbers; save the numbers themselves, as float32"
+            )
+        return array
     except ValueError:
         raise
     except Exception as damage:  # zip and zlib raise kinds of their own

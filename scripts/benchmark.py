@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        (options.out / f"benchmark-{options.name}.txt").write_text(text + "\n")
+        (options.out / f"benchmark-{options.name}.txt").write_text(text + "\n", encoding="utf-8")
     return 0
 
 

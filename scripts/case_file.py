@@ -52,10 +52,13 @@ def read_case(path: Path, overrides: Sequence[str] = ()) -> Case:
     Raises CaseError, in one sentence, for whatever is wrong.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        # Editors may begin a file with a byte-order mark, which is no part of it.
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as unreadable:
         raise CaseError(f"{path} cannot be read ({unreadable.strerror})") from unreadable
     except UnicodeDecodeError as wrong:
+        if wrong.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+            raise CaseError(f"{path} is stored as UTF-16; TOML is UTF-8: save it so") from wrong
         raise CaseError(f"{path} is not valid TOML: {wrong}") from wrong
     try:
         tables = _loaded(text)

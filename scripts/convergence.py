@@ -73,6 +73,9 @@ def problem_of(case: Case) -> Problem:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; the exit status: 0 done, 2 refused."""
     arguments = build_parser().parse_args(argv)
+    from pde.files import show_anything
+
+    show_anything()
     try:
         problem = problem_of(read_case(find_case(arguments.case), arguments.set))
         text, studies = _study(problem, arguments)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from pde.files import show_anything
+
 
 def study(
     name: str, description: str | None, full: str = "the study at its full size"
@@ -16,6 +18,7 @@ def study(
     >>> study("name", "What it shows.").parse_args(["--full"]).full
     True
     """
+    show_anything()
     parser = argparse.ArgumentParser(
         prog=f"python -m validation.{name}",
         description=description,
