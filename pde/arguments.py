@@ -163,6 +163,14 @@ def positive(name: str, value: Any) -> float:
     return result
 
 
+def below_one(name: str, value: Any) -> float:
+    """`value` as a number > 0 and < 1, such as a relative error."""
+    result = positive(name, value)
+    if result >= 1.0:
+        raise ValueError(f"{name} must be < 1, a relative error, got {result}")
+    return result
+
+
 def non_negative(name: str, value: Any) -> float:
     """`value` as a number >= 0."""
     result = number(name, value)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from meshes.geometry import dot, norm, tangent_projection
-from pde.arguments import Array, non_negative, positive, real_array, square_matrix, unit_points
+from pde.arguments import Array, below_one, non_negative, real_array, square_matrix, unit_points
 from pde.direct_partition import LARGEST_XI
 from pde.field import Field, UndefinedQuantity
 from pde.measure import Measure
@@ -75,7 +75,7 @@ class SelfAttention(Field):
                 "ZeroTemperatureAttention"
             )
         self.normalized = bool(normalized)
-        self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
+        self.tolerance = None if tolerance is None else below_one("tolerance", tolerance)
 
     @classmethod
     def from_qkv(cls, Q: Any, K: Any, V: Any, beta: float, **options: Any) -> SelfAttention:

@@ -35,6 +35,7 @@ from meshes.geometry import dot, tangent_projection
 from pde.arguments import (
     LARGEST_ENTRY,
     Array,
+    below_one,
     function,
     non_negative,
     positive,
@@ -186,7 +187,7 @@ class PolarisedConsensus(Consensus):
                 raise ValueError(
                     f"B must be symmetric for a kernel of |x-y|_B, got {self.B.tolist()}"
                 )
-        self.tolerance = None if tolerance is None else positive("tolerance", tolerance)
+        self.tolerance = None if tolerance is None else below_one("tolerance", tolerance)
         if self.kappa is not None and self.kappa < LEAST_KAPPA:
             raise ValueError(f"kappa must be >= {LEAST_KAPPA:g}, got {self.kappa:.3g}")
         if self.B is not None:

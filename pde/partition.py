@@ -17,7 +17,7 @@ import numpy as np
 
 from meshes.geometry import dot
 from meshes.quadrature import gauss_legendre
-from pde.arguments import Array, instance, positive, real_array
+from pde.arguments import Array, below_one, instance, real_array
 from pde.direct_partition import direct_covariance, direct_sums
 from pde.fast_partition import fast_log_partition
 from pde.measure import Measure
@@ -33,7 +33,7 @@ def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple
     ----------
     xi : (m, d) array, of any size (for SelfAttention beta B^T x)
     mu : the measure, n points on the unit sphere of R^d
-    tolerance : relative error of Z that is allowed, > 0; None: direct summation, to rounding.
+    tolerance : relative error of Z that is allowed, > 0 and < 1; None: direct sums, to rounding.
         For d = 2, 3 the cost is then O(m + n) instead of O(m n), where that is less.
 
     Returns
@@ -54,7 +54,7 @@ def log_partition(xi: Any, mu: Measure, tolerance: float | None = None) -> tuple
     (array([10000.]), array([[0., 1.]]))
     """
     if tolerance is not None:
-        tolerance = positive("tolerance", tolerance)
+        tolerance = below_one("tolerance", tolerance)
     xi, points, weights = _arguments(xi, mu)
     if tolerance is not None and points.shape[1] <= 3 and len(xi):
         result = fast_log_partition(xi, points, weights, tolerance)

@@ -53,7 +53,7 @@ def read_case(path: Path, overrides: Sequence[str] = ()) -> Case:
     """
     try:
         # Editors may begin a file with a byte-order mark, which is no part of it.
-        text = path.read_text(encoding="utf-8-sig")
+        text = path.read_text(encoding="utf-8").removeprefix("\ufeff")
     except OSError as unreadable:
         raise CaseError(f"{path} cannot be read ({unreadable.strerror})") from unreadable
     except UnicodeDecodeError as wrong:
