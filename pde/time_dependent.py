@@ -24,9 +24,9 @@ class TimeDependent(Field):
     at : a time at which it is defined; dimension and locality are those of the field then
 
     Everything is that of the field at the time asked for, at the stages of a Runge-Kutta step too;
-    a step across a jump of the parameters loses its order. On cells the velocity at hand bounds the
-    step: where parameters change faster than the mass moves, give `Simulation` a `tolerance` or a
-    `max_step`.
+    a step across a jump of the parameters loses its order. Steps look at the velocity between their
+    stages too (`pde.control`); what lasts for less than a hundredth of the way between two landings
+    of a run at rest may still be missed: give `Simulation` a `max_step` there.
 
     Raises TypeError where `field_at` gives no field, ValueError where it gives one of another
     dimension, or one that depends on the measure although that at `at` does not.

@@ -1,7 +1,8 @@
 """What steps cost, part by part.
 
 Explicit ones: a right-hand side, against reading its operator and state once. Implicit ones, with
-noise: velocities and factorisations, against an explicit step without noise.
+noise: velocities and factorisations, against an explicit step without noise. And error control,
+against runs that the positivity bound alone steps.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from meshes import SphereMesh, icosphere
 from pde import Equation, FiniteVolume, SelfAttention, ZeroTemperatureAttention, initial
 from pde.field import Field
 from pde.finite_volume import DriftDiffusionStage, FiniteVolumeStage
-from pde.simulation import STEPPERS
+from pde.simulation import STEPPERS, Simulation
 
 Row = Sequence[object]
 V, B = np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 4.0, 1.0])
@@ -32,7 +34,27 @@ def step_figures(
 ) -> list[tuple[str, Sequence[str], list[Row]]]:
     """Title, header and rows of a table for each mesh, and of one for implicit steps."""
     explicit = [_step_figures(quick, n) for n in frequencies or ((4,) if quick else (128,))]
-    return [*explicit, _implicit_figures(frequencies or ((4,) if quick else (32, 64, 128)))]
+    implicit = _implicit_figures(frequencies or ((4,) if quick else (32, 64, 128)))
+    return [*explicit, implicit, _control_figures({2: 4, 4: 4} if quick else {2: 32, 4: 12})]
+
+
+def _control_figures(frequencies: dict[int, int]) -> tuple[str, Sequence[str], list[Row]]:
+    """Runs like the case `concentration`, with and without error control, for each order."""
+    law, rows = initial.random_band_limited(seed=1), []
+    for order, frequency in frequencies.items():
+        mesh = icosphere(frequency)
+        system = FiniteVolume(mesh, Equation(FIELDS["attention, beta = 50"]), order=order)
+
+        def run(tolerance: Any, system: FiniteVolume = system) -> int:
+            simulation = Simulation(system, law, tolerance=tolerance)
+            simulation.run(1.0, save_at=[])
+            return simulation.steps
+
+        steps = [run(tolerance) for tolerance in ("default", None)]
+        seconds = [best_time(partial(run, tolerance)) for tolerance in ("default", None)]
+        rows.append((order, mesh.n_cells, *steps, *seconds, seconds[0] / seconds[1]))
+    header = ("order", "cells", "steps", "by the bound", "seconds", "by the bound", "ratio")
+    return "runs until 1 with error control, and by the positivity bound alone", header, rows
 
 
 def _step_figures(quick: bool, frequency: int) -> tuple[str, Sequence[str], list[Row]]:
