@@ -1,13 +1,4 @@
-"""Wasserstein distances between measures on the sphere, with certified bounds.
-
-    W_p(mu, nu)^p = min { int c(x, y)^p dpi(x, y) : pi has marginals mu and nu },
-
-c the chordal distance |x - y| or the geodesic one. The upper bound is the cost of a plan, the lower
-one the value of dual potentials made feasible by a c-transform. Both are for the atoms given; what
-a mesh adds to the distance of the continuum laws is reported apart.
-
-`python -m validation.brackets` prints a table of brackets, times and closed forms.
-"""
+"""The distance between two measures: bounds from a plan and its potentials, and from the meshes."""
 
 from __future__ import annotations
 
@@ -21,8 +12,8 @@ from meshes import SphereMesh
 from pde.arguments import Array, one_of, positive
 from pde.kernels import zonal
 from pde.measure import Measure
-from validation import optimal_transport
-from validation.optimal_transport import RESOLUTION, Solution
+from validation.wasserstein import optimal_transport
+from validation.wasserstein.optimal_transport import RESOLUTION, Solution
 
 TOTALS = 1e-9
 """Totals may differ by this much, relatively: the drift of a long run, not a mistake."""
