@@ -10,7 +10,18 @@ import pytest
 from validation import side_by_side
 from validation.__main__ import main as list_studies
 from validation.__main__ import studies
-from validation.study import Bar, Command, Curve, Finding, Image, Outcome, Panel, Table, draw
+from validation.study import (
+    Bar,
+    Command,
+    Curve,
+    Finding,
+    Image,
+    Option,
+    Outcome,
+    Panel,
+    Table,
+    draw,
+)
 
 FINE = {2: 4096, 3: 24}
 
@@ -259,8 +270,8 @@ def test_options_have_defaults_and_full_ones():
     def study(options):
         return Outcome([])
 
-    cells = Command.option("--cells", 8, full=80, type=int, help="of the mesh")
-    betas = Command.numbers("--betas", (1.0, 2.0), float, "BETA", "temperatures")
+    cells = Option("--cells", 8, full=80, type=int, help="of the mesh")
+    betas = Option.numbers("--betas", (1.0, 2.0), "BETA", "temperatures")
     main = Command(study, cells, betas, meshes=[4, 8], full=[16], orders=[2], only=True)
     asked = main.asked([])
     assert (asked.frequencies, asked.frequency, asked.orders) == ([4, 8], 8, [2])

@@ -199,12 +199,7 @@ def tables(found: Approach, rows: Sequence[tuple[float, float, float]]) -> list[
     rates, lags = found.rates(), found.lags()[-1]
     by_token: list[Any] = [(k, rates[k - 2], lags[k - 2], k - 1) for k in (2, 3, 4, 6, 8, 10, 12)]
     by_token.append(("all, no mask", found.full_rate(), None, None))
-    columns = [
-        "token k",
-        "rate:.4f",
-        "|x_k - x_1| / |x_2 - x_1|:.3f",
-        "k - 1",
-    ]
+    columns = ["token k", "rate:.4f", "|x_k - x_1| / |x_2 - x_1|:.3f", "k - 1"]
     title = f"V = I, B random, beta = {BETA:g}: 1 - <x_1, x_k> ~ e^(-rate t), t > {FROM:g}"
     second = ["beta:g", "time, formula:.6g", "product then:.8f"]
     words = f"second token, V = B = I, from <x_1, x_2> = {START:g} to {END:g}"

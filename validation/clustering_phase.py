@@ -24,18 +24,9 @@ from pde.arguments import Array
 from validation import exact, fits
 from validation.exact.equiangular_tokens import REACHED, gaps, time_to
 from validation.problems.tokens import random_tokens
-from validation.study import (
-    Bar,
-    Command,
-    Curve,
-    Finding,
-    Image,
-    Options,
-    Outcome,
-    Panel,
-    Table,
-    each,
-)
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
+from validation.study.panels import Image
 
 TOKENS = 32
 UNTIL = 300.0
@@ -189,7 +180,7 @@ def study(options: Options) -> Outcome:
     return Outcome(tables(maps, near), promised(maps), findings(maps, near), panels(maps))
 
 
-D = Command.numbers("--dimensions", DIMENSIONS, int, "D", "of the maps")
+D = Option.numbers("--dimensions", DIMENSIONS, "D", "of the maps")
 main = Command(study, D)
 
 

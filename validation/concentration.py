@@ -218,10 +218,7 @@ def table(result: Result) -> Table:
             time, value = result.minima(which)[i]
             row += [value, time, result.decay(beta, which), result.rise(beta, which)]
         rows.append(row)
-    columns = [
-        "beta:g",
-        *each(".3f", "sqrt(log/beta)", *("minimum", "at t", "decay", "rise") * 2),
-    ]
+    columns = ["beta:g", *each(".3f", "sqrt(log/beta)", *("minimum", "at t", "decay", "rise") * 2)]
     return Table(
         f"{case.name}: W2 to Pi_# rho0; cells (left), particles (right), h = {result.width:.3f}\n"
         f"assumption 2 with p = 1 {assumption_in_words(case)}",

@@ -36,18 +36,9 @@ from pde.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
 from validation import fits
 from validation.problems import objectives
 from validation.problems.axes import AXES
-from validation.study import (
-    Bar,
-    Command,
-    Curve,
-    Finding,
-    Options,
-    Outcome,
-    Panel,
-    SphereMap,
-    Table,
-    each,
-)
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
+from validation.study.panels import SphereMap
 
 BETA, SIGMA = 15.0, 0.7
 TIMES = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -347,9 +338,9 @@ def study(options: Options) -> Outcome:
 
 main = Command(
     study,
-    Command.option("--particles", 2000, type=int, metavar="N", help="in a cloud"),
-    Command.option("--seeds", 8, type=int, metavar="S", help="clouds"),
-    Command.numbers("--numbers", [50, 200, 800], int, "N", "in many dimensions"),
+    Option("--particles", 2000, type=int, metavar="N", help="in a cloud"),
+    Option("--seeds", 8, type=int, metavar="S", help="clouds"),
+    Option.numbers("--numbers", [50, 200, 800], "N", "in many dimensions"),
     meshes=[8, 16],
     full=[16, 32],
 )

@@ -193,18 +193,12 @@ def tables(studies: dict[str, Study], runs: Sequence[Gathering], factors: Array)
             gathered,
         ),
         Table(
-            "factor of 1 - <x_i, x_j> near consensus",
-            ["h lam:g", *each(".5g", *names)],
-            contracted,
+            "factor of 1 - <x_i, x_j> near consensus", ["h lam:g", *each(".5g", *names)], contracted
         ),
     ]
 
 
-def promised(
-    studies: dict[str, Study],
-    runs: Sequence[Gathering],
-    rows: Any,
-) -> Iterator[Bar]:
+def promised(studies: dict[str, Study], runs: Sequence[Gathering], rows: Any) -> Iterator[Bar]:
     """First order; the exact map; the contraction of layers and flow."""
     for name, study in studies.items():
         off = abs(study.order[-1] - 1.0)

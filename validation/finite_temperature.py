@@ -168,9 +168,7 @@ def cases() -> Iterator[Case]:
 def refined(case: Case, order: int, frequencies: Sequence[int]) -> convergence.Study:
     """The case's errors at one order, mesh by mesh."""
     return convergence.study(
-        lambda f: case.error(case.mesh_of(f), order),
-        frequencies,
-        lambda f: case.mesh_of(f).spacing,
+        lambda f: case.error(case.mesh_of(f), order), frequencies, lambda f: case.mesh_of(f).spacing
     )
 
 

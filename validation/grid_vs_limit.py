@@ -20,7 +20,7 @@ from pde.arguments import Array
 from pde.limits import distance_to_space, limit_space
 from validation import exact
 from validation.problems.axes import symmetric
-from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
+from validation.study import Bar, Command, Curve, Option, Options, Outcome, Panel, Table, each
 
 TIMES = np.arange(0.0, 6.5, 0.5)
 RESOLVED = 2.0
@@ -76,7 +76,7 @@ def study(options: Options) -> Outcome:
     return Outcome.joined(report(dim, options.order, options.frequencies) for dim in EIGENVALUES)
 
 
-ORDER = Command.option("--order", 2, type=int, metavar="K", help="of the scheme")
+ORDER = Option("--order", 2, type=int, metavar="K", help="of the scheme")
 main = Command(study, ORDER, meshes=[8, 16, 32], full=[16, 32, 64])
 
 

@@ -15,17 +15,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from meshes import icosphere
-from pde import (
-    Equation,
-    FiniteVolume,
-    Measure,
-    ParticleSystem,
-    SelfAttention,
-    Simulation,
-    initial,
-)
+from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation, initial
 from validation import wasserstein
-from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
+from validation.study import Bar, Command, Curve, Option, Options, Outcome, Panel, Table, each
 
 V = np.array([[1.2, 0.3, -0.2], [0.1, 0.8, 0.4], [-0.3, 0.2, 0.5]])
 B = np.array([[1.0, -0.2, 0.1], [0.4, 0.9, 0.0], [0.0, 0.3, 1.1]])
@@ -154,7 +146,7 @@ def study(options: Options) -> Outcome:
     return Outcome(tables, promises, panels=panels)
 
 
-NUMBERS = Command.numbers("--particles", SAMPLES, int, "N", "numbers of random samples")
+NUMBERS = Option.numbers("--particles", SAMPLES, "N", "numbers of random samples")
 main = Command(study, NUMBERS, meshes=[4, 8, 16], full=[8, 16, 32, 64])
 
 

@@ -37,18 +37,9 @@ from pde.simulation import run_to
 from validation import convergence, fits, norms
 from validation.exact import InfiniteTemperature, growth_rate
 from validation.side_by_side import arcs, cells_of
-from validation.study import (
-    Bar,
-    Command,
-    Curve,
-    Finding,
-    Image,
-    Options,
-    Outcome,
-    Panel,
-    Table,
-    each,
-)
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
+from validation.study.panels import Image
 
 PARAMETER = np.array([0.12, -0.16])
 """w of the Poisson kernel at the start, of length 0.2."""
@@ -414,7 +405,7 @@ def study(options: Options) -> Outcome:
     )
 
 
-CELLS_OPTION = Command.option(
+CELLS_OPTION = Option(
     "--cells", 800, full=10_000, type=int, metavar="N", help="of the runs to clusters"
 )
 main = Command(study, CELLS_OPTION)

@@ -55,18 +55,8 @@ from pde import Measure, log_partition
 from pde.arguments import Array, non_negative, number, positive
 from validation import fits
 from validation.exact import equiangular_tokens
-from validation.study import (
-    Bar,
-    Command,
-    Curve,
-    Finding,
-    Image,
-    Options,
-    Outcome,
-    Panel,
-    Table,
-    each,
-)
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.panels import Image
 
 PRODUCTS = (0.25, 0.5, 0.75)
 SIZES = (10**2, 10**4, 10**6, 10**12)

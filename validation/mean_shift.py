@@ -40,17 +40,8 @@ from pde.arguments import Array
 from pde.frozen import Frozen
 from pde.modes import Modes, find_modes
 from validation.problems.tokens import groups
-from validation.study import (
-    Bar,
-    Command,
-    Curve,
-    Finding,
-    Options,
-    Outcome,
-    Panel,
-    SphereMap,
-    Table,
-)
+from validation.study import Bar, Command, Curve, Finding, Option, Options, Outcome, Panel, Table
+from validation.study.panels import SphereMap
 
 BUMPS = 6
 SHOWN = 40.0
@@ -349,8 +340,8 @@ def study(options: Options) -> Outcome:
 
 main = Command(
     study,
-    Command.option("--tokens", 300, type=int, metavar="N", help="in the cloud"),
-    Command.numbers("--betas", (5.0, 10.0, 20.0, SHOWN, 80.0, 160.0), float, "BETA", "of kernels"),
+    Option("--tokens", 300, type=int, metavar="N", help="in the cloud"),
+    Option.numbers("--betas", (5.0, 10.0, 20.0, SHOWN, 80.0, 160.0), "BETA", "of kernels"),
     meshes=[96],
     full=[192],
 )

@@ -59,11 +59,7 @@ class Final:
 
 
 def solve(
-    problem: Problem,
-    order: int,
-    resolution: int,
-    finer_steps: float = 1.0,
-    **options: Any,
+    problem: Problem, order: int, resolution: int, finer_steps: float = 1.0, **options: Any
 ) -> Final:
     """The solution at the final time with default stepper and steps.
 

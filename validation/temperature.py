@@ -67,10 +67,7 @@ CASES = (
         (10.0, 32.0, 100.0, 316.0, 1000.0),
     ),
     Case(
-        "sphere, symmetric",
-        symmetric([2, 1, 0.5]),
-        symmetric([1, 4, 1]),
-        (5.0, 10.0, 20.0, 40.0),
+        "sphere, symmetric", symmetric([2, 1, 0.5]), symmetric([1, 4, 1]), (5.0, 10.0, 20.0, 40.0)
     ),
     Case(
         "sphere, not symmetric",

@@ -41,6 +41,7 @@ from pde.arguments import Array
 from validation import fits, side_by_side
 from validation.problems.axes import AXES, symmetric, tilted
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
 
 BETAS = (1.0, 2.0, 3.0, 4.0, 5.0)
 SHOWN_BETA = 4.0
@@ -291,7 +292,7 @@ def study(options: Options) -> Outcome:
     )
 
 
-TEMPERATURES = Command.numbers("--betas", BETAS, float, "BETA", "inverse temperatures")
+TEMPERATURES = Option.numbers("--betas", BETAS, "BETA", "inverse temperatures")
 main = Command(study, TEMPERATURES, meshes=[8], full=[20])
 
 

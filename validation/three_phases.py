@@ -40,6 +40,7 @@ from validation import fits, side_by_side
 from validation.problems.axes import symmetric
 from validation.side_by_side import arcs
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
 
 EIGENVALUES = (1.0, 1.0, 0.3)
 COLLAPSED = 0.15
@@ -201,8 +202,8 @@ def study(options: Options) -> Outcome:
 
 main = Command(
     study,
-    Command.numbers("--betas", (5.0, 10.0, 20.0), float, "BETA", "inverse temperatures"),
-    Command.option("--until", 200.0, type=float, metavar="T", help="of the runs"),
+    Option.numbers("--betas", (5.0, 10.0, 20.0), "BETA", "inverse temperatures"),
+    Option("--until", 200.0, type=float, metavar="T", help="of the runs"),
     meshes=[10],
     full=[20],
 )

@@ -23,7 +23,7 @@ from pde.arguments import Array
 from pde.field import Field
 from validation import norms
 from validation.problems import transport as cases
-from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
+from validation.study import Bar, Command, Curve, Option, Options, Outcome, Panel, Table, each
 
 NAMES = tuple(cases.FIELDS)
 SHORT = {"gaussian hills": "GH", "cosine bells": "CB", "slotted cylinders": "SC"}
@@ -244,7 +244,7 @@ def study(options: Options) -> Outcome:
     return Outcome(tables, promises(deforming), panels=panels)
 
 
-LIMITERS = Command.option(
+LIMITERS = Option(
     "--limiters",
     ["positivity", "monotone"],
     nargs="+",

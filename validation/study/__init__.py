@@ -9,7 +9,9 @@ of a claim whose constants the theory leaves open: they may be negative, without
 panels. `Command` alone reads the command line, prints, draws, and keeps files.
 """
 
-from validation.study.command import Command, Options, Outcome
+from validation.study.command import Command
+from validation.study.options import Option, Options
+from validation.study.outcome import Outcome
 from validation.study.panels import Curve, Image, Panel, SphereMap, draw
 from validation.study.tables import Table, aligned, each
 from validation.study.verdicts import Bar, Finding
@@ -20,6 +22,7 @@ __all__ = [
     "Curve",
     "Finding",
     "Image",
+    "Option",
     "Options",
     "Outcome",
     "Panel",

@@ -149,11 +149,7 @@ def _sparse(solution: Solution, atoms_mu: Any, atoms_nu: Any, mu: Measure, nu: M
 
 
 def _discretization(
-    mu: Measure,
-    nu: Measure,
-    p: int,
-    cost: str,
-    meshes: tuple[SphereMesh | None, SphereMesh | None],
+    mu: Measure, nu: Measure, p: int, cost: str, meshes: tuple[SphereMesh | None, SphereMesh | None]
 ) -> float:
     """Sum over both of (sum_i m_i r_i^p)^(1/p): within a cell, mass moves by at most r_i."""
     result = 0.0
