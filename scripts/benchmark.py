@@ -25,7 +25,7 @@ from sphere_attention_scripts.benchmark_fast import fast_figures
 from sphere_attention_scripts.benchmark_large import large_figures
 from sphere_attention_scripts.benchmark_output import output_figures
 from sphere_attention_scripts.benchmark_step import best_time, step_figures
-from validation import convergence
+from validation.study import aligned
 
 Row = Sequence[object]
 Frequencies = Sequence[int] | None
@@ -34,7 +34,7 @@ Frequencies = Sequence[int] | None
 def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> str:
     """Right-aligned columns under a title; floats with four digits."""
     cells = [[f"{c:.4g}" if isinstance(c, float) else str(c) for c in row] for row in rows]
-    return f"{title}\n{convergence.table(header, cells)}"
+    return f"{title}\n{aligned(header, cells)}"
 
 
 def random_problem(n_targets: int, n_sources: int, beta: float) -> tuple[np.ndarray, Measure]:

@@ -39,7 +39,7 @@ from sphere_attention_scripts.sweep_results import (
     write_table,
 )
 from sphere_attention_scripts.sweep_worker import Job, Outcome
-from validation.convergence import table
+from validation.study import aligned
 
 WORDS = {
     FINISHED: "finished",
@@ -69,7 +69,7 @@ def plan(sweep: Sweep, out: Path) -> str:
     rows = []
     for run, found in zip(sweep.runs, _standings(sweep, out), strict=True):
         rows.append([run.name, *map(shown, run.values), WORDS[found.kind], found.why])
-    return f"{len(rows)} runs\n{table(header, rows)}"
+    return f"{len(rows)} runs\n{aligned(header, rows)}"
 
 
 def carry_out(sweep: Sweep, out: Path, options: Options) -> int:
@@ -211,7 +211,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
         [f"{row[name]:.5g}" if isinstance(row[name], float) else str(row[name]) for name in header]
         for row in rows
     ]
-    return table(header, cells)
+    return aligned(header, cells)
 
 
 def _say(text: str) -> None:

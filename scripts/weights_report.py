@@ -19,8 +19,7 @@ import numpy as np
 from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, limits, log_partition
 from pde.arguments import Array, positive
 from pde.weights import HeadWeights
-from validation import side_by_side
-from validation.convergence import table
+from validation.study import Curve, Panel, aligned, draw
 
 MEANING = {
     "E": "A = V B^T, largest eigenvalue",
@@ -64,7 +63,7 @@ def report_on(
         out.mkdir(parents=True, exist_ok=True)
         (out / "weights.txt").write_text(f"{said}\n\n{lines}\n", encoding="utf-8")
         history.write(out / "weights.csv")
-        side_by_side.draw(panels(head, history, title), out / "weights.png", columns=2)
+        draw(panels(head, history, title), out / "weights.png", columns=2)
 
 
 def heading(head: HeadWeights, beta: float) -> str:
@@ -104,10 +103,10 @@ def matrices(head: HeadWeights) -> list[str]:
             [name, *map(shown, first[:3]), shown(first[-1]), shown(modulus), f"{turning}"]
         )
     return [
-        table(
+        aligned(
             ["", "rank", "norm", "least singular", "skew share", "sym. part, top", "bottom"], sizes
         ),
-        table(
+        aligned(
             [
                 "eigenvalues",
                 "largest real parts",
@@ -201,7 +200,7 @@ class History:
             [f"{self.times[i]:.2f}", *(f"{values[i]:.4f}" for values in self.columns.values())]
             for i in picked
         ]
-        return table(["t", *self.columns], rows)
+        return aligned(["t", *self.columns], rows)
 
     def write(self, path: Path) -> None:
         """All times as a table."""
@@ -258,32 +257,28 @@ def speed(field: SelfAttention, mu: Measure, t: float) -> float:
     return float(np.sqrt(mu.weights @ np.square(v).sum(axis=1)))
 
 
-def panels(head: HeadWeights, history: History, title: str) -> list[side_by_side.Panel]:
+def panels(head: HeadWeights, history: History, title: str) -> list[Panel]:
     """Order, energy and speed over time; the spectra."""
     t, columns = history.times, history.columns
-    order: dict[str, side_by_side.Curve] = {
-        name: (t, columns[name], "-", i)
-        for i, name in enumerate(("mean length", "spread", "product"))
-    }
     distances = [name for name in columns if name.startswith("W2")]
-    order |= {name: (t, columns[name], "--", 3 + i) for i, name in enumerate(distances)}
-    motion: dict[str, side_by_side.Curve] = {
-        name: (t, columns[name], "-", i) for i, name in enumerate(("interaction", "speed"))
-    }
-    spectra: dict[str, side_by_side.Curve] = {}
-    singular: dict[str, side_by_side.Curve] = {}
+    order = [
+        Curve(t, columns[name], "--" if name in distances else "-", i, name)
+        for i, name in enumerate(("mean length", "spread", "product", *distances))
+    ]
+    motion = [
+        Curve(t, columns[name], "-", i, name) for i, name in enumerate(("interaction", "speed"))
+    ]
+    spectra, singular = [], []
     for i, (name, M) in enumerate(products(head).items()):
         values = np.linalg.eigvals(M)
         if name != "B":
-            spectra[f"{name}"] = (values.real, values.imag, "o", i)
+            spectra.append(Curve(values.real, values.imag, "o", i, name))
         sizes = np.linalg.svd(M, compute_uv=False)
         sizes = sizes[sizes > 1e-10 * max(sizes[0], 1e-300)]
-        singular[name] = (np.arange(1, len(sizes) + 1), sizes, ".-", i)
+        singular.append(Curve(np.arange(1, len(sizes) + 1), sizes, ".-", i, name))
     return [
-        side_by_side.Panel(f"tokens: {title}", "t", "length, product, distance", order),
-        side_by_side.Panel("energy and speed", "t", "energy, speed", motion),
-        side_by_side.Panel("eigenvalues", "real part", "imaginary part", spectra),
-        side_by_side.Panel(
-            "singular values", "number", "singular value", singular, {"yscale": "log"}
-        ),
+        Panel(f"tokens: {title}", "t", "length, product, distance", order),
+        Panel("energy and speed", "t", "energy, speed", motion),
+        Panel("eigenvalues", "real part", "imaginary part", spectra),
+        Panel("singular values", "number", "singular value", singular, log="y"),
     ]

@@ -16,22 +16,13 @@ import pytest
 from sphere_attention_scripts.docs import build, pictures
 from sphere_attention_scripts.docs.plain_docstrings import restructured
 from sphere_attention_scripts.simulate import build_parser
+from validation.__main__ import studies
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "scripts" / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md"))
 SYSTEMS = {path.stem: path for path in (DOCS / "systems").glob("*.md") if path.stem != "index"}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
-
-
-def studies():
-    """Modules of validation/ that are commands."""
-    found = []
-    for path in sorted((ROOT / "validation").glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        if any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body):
-            found.append(path.stem)
-    return found
 
 
 def blocks(text, language):
@@ -93,7 +84,7 @@ def test_a_page_shows_the_picture_of_its_study(name):
     """A study that draws one is shown with it; every picture shown has something that makes it."""
     text = SYSTEMS[name].read_text(encoding="utf-8")
     source = (ROOT / "validation" / f"{name}.py").read_text(encoding="utf-8")
-    draws = ".png" in source
+    draws = "Panel" in source or "convergence.panel" in source
     assert (f"](../pictures/{name}.png)" in text) == draws
     assert all(alt.strip() for alt in re.findall(r"!\[([^\]]*)\]", text)), "a picture says nothing"
 
@@ -163,7 +154,7 @@ def test_sources_are_laid_out(tmp_path):
     for name in pictures.referenced(PAGES):
         assert (source / "pictures" / f"{name}.png").stat().st_size > 1000
     index = (source / "api" / "index.md").read_text(encoding="utf-8")
-    for module in ("meshes.sphere_mesh", "pde.attention", "validation.exact"):
+    for module in ("meshes.sphere_mesh", "pde.attention", "validation.exact", "validation.study"):
         assert f"| [{module}]({module}.md) | " in index
         assert f".. automodule:: {module}\n" in (source / "api" / f"{module}.md").read_text()
     assert "pde.kernels" not in index

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import exp1, expi
 
 from validation import equiangular_tokens, exact
-from validation.equiangular_tokens import time_to, tokens
+from validation.exact.equiangular_tokens import time_to, tokens
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,6 @@ def test_wrong_arguments_are_named():
         time_to(1.0, 4, 1.0)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(
-        equiangular_tokens, "CASES", ((3, 3, 1.0, 0.0, True), (4, 5, 1.0, 0, False))
-    )
-    monkeypatch.setattr(equiangular_tokens, "KNOWN", {0.0: 5.186, 2.0: 5.458})
-    assert equiangular_tokens.main(["--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "5.458394" in printed
-    assert (tmp_path / "equiangular_tokens.txt").read_text() == printed
-    assert (tmp_path / "equiangular_tokens.png").stat().st_size > 1000
-
-
 def test_missed_bars_are_seen():
     clock = equiangular_tokens.Clock(2.0, True, 5.46, 1e-4, 0.0)
     course = equiangular_tokens.course((3, 3, 1.0, 0.0, True))
@@ -124,8 +112,3 @@ def test_missed_bars_are_seen():
     rates = [("SA", 0.0, 2.0, 2.0, 2.1)]
     kept = equiangular_tokens.promised([clock], [wrong], rates)
     assert not any(bar.met for bar in kept)
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert equiangular_tokens.main(["--full", "--out", str(tmp_path)]) == 0

@@ -8,7 +8,7 @@ from pde import initial, limits
 from pde.attention import SelfAttention, ZeroTemperatureAttention
 from pde.measure import Measure
 from validation import exact
-from validation.infinite_temperature import mean_length
+from validation.exact.infinite_temperature import mean_length
 
 E3 = np.eye(3)
 RANDOM = np.random.default_rng(31)

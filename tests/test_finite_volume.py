@@ -21,7 +21,7 @@ from pde.reconstruction import ORDERS
 from pde.simulation import run_to
 from validation import norms
 from validation.exact import ZeroTemperature
-from validation.transport_cases import non_divergent, slotted_cylinders
+from validation.problems.transport import non_divergent, slotted_cylinders
 
 CONVERGING = ZeroTemperatureAttention(np.diag([2.0, 1.0, 0.5]), np.diag([1.0, 4.0, 1.0]))
 A = np.diag([0.9, 0.4, -0.6])

@@ -116,6 +116,16 @@ def test_no_module_shares_its_name_with_what_the_package_offers(package):
         assert getattr(offered, name) is importlib.import_module(f"{package}.{name}")
 
 
+def test_no_study_knows_another():
+    """What studies share lies in the folders of validation and in the tools beside them."""
+    from validation.__main__ import studies
+
+    own = {f"validation.{name}" for name in studies()}
+    assert len(own) > 20
+    for path in MODULES["validation"]:
+        assert not own & set(imports(parsed(path))), path
+
+
 def test_the_names_promised_are_offered():
     import meshes
     import pde

@@ -10,7 +10,7 @@ from pde.normalisation import SCHEMES, NormalisedTokens
 from pde.simulation import run_to
 from validation import convergence
 from validation.discrete_layers import layer_map
-from validation.equiangular_tokens import gaps, tokens
+from validation.exact.equiangular_tokens import gaps, tokens
 
 OPTIONS = {"ngpt": {"alpha": 0.7}, "mix_ln": {"tau": 0.5}}
 

@@ -9,7 +9,7 @@ from pde.kernels.fluxes import blend
 from pde.limiters import WIDENING, Transport
 from pde.simulation import run_to
 from validation import norms
-from validation.transport_cases import (
+from validation.problems.transport import (
     cosine_bells,
     divergent,
     gaussian_hills,

@@ -16,7 +16,7 @@ from pde.normalisation import SCHEMES, NormalisedTokens
 from pde.restart import Checkpoint
 from pde.simulation import run_to
 from validation import exact
-from validation.equiangular_tokens import tokens
+from validation.exact.equiangular_tokens import tokens
 from validation.normalisation import reduction
 
 OPTIONS = {"ngpt": {"alpha": 0.7}, "mix_ln": {"tau": 1.0}}

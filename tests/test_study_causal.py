@@ -8,14 +8,6 @@ import pytest
 from validation import causal
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys):
-    assert causal.main(["--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "rate" in printed and "second token" in printed and "strong centres" in printed
-    assert (tmp_path / "causal.txt").read_text() == printed
-    assert (tmp_path / "causal.png").stat().st_size > 1000
-
-
 def test_times_of_the_second_token():
     # beta = 0: c = tanh(t/2 + artanh c_0)
     time = 2.0 * (np.arctanh(causal.END) - np.arctanh(causal.START))
@@ -44,8 +36,3 @@ def test_bars_can_be_missed():
     assert [bar.met for bar in wrong] == [False, True, False, False, True, False, False, True]
     slower = dataclasses.replace(found, full=np.exp(-0.4 * t))
     assert not causal.promised(slower, [(0.0, 1.0, 0.99)], held)[4].met
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert causal.main(["--full", "--out", str(tmp_path)]) == 0

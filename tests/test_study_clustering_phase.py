@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from meshes.geometry import unit
-from validation import clustering_phase, equiangular_tokens
-from validation.clustering_phase import Map, clustered, course, in_their_span, random_tokens
+from validation import clustering_phase
+from validation.clustering_phase import Map, clustered, course
+from validation.exact import equiangular_tokens
+from validation.problems.tokens import in_their_span, random_tokens
 
 
 def test_tokens_are_run_in_their_span():
@@ -76,19 +78,6 @@ def test_wrong_arguments_are_named():
         random_tokens(4, 1, 0)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(clustering_phase, "TOKENS", 6)
-    monkeypatch.setattr(clustering_phase, "UNTIL", 15.0)
-    monkeypatch.setattr(clustering_phase, "CONCENTRATION", (64, 512))
-    monkeypatch.setattr(clustering_phase, "NEAR", 1)
-    arguments = ["--dimensions", "3", "1000", "--out", str(tmp_path)]
-    assert clustering_phase.main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert "times sqrt(d)" in printed
-    assert (tmp_path / "clustering_phase.txt").read_text() == printed
-    assert (tmp_path / "clustering_phase.png").stat().st_size > 1000
-
-
 def test_verdicts_can_be_negative():
     betas, times = np.array([0.0, 1.0]), np.array([1.0, 10.0])
     late = np.array([[0.0, -8.0], [0.0, -7.0]])
@@ -96,8 +85,3 @@ def test_verdicts_can_be_negative():
     near = [(10, 0.1), (100, 0.1)]
     assert not any(finding.agrees for finding in clustering_phase.findings(maps, near))
     assert not any(bar.met for bar in clustering_phase.promised(maps))
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert clustering_phase.main(["--full", "--out", str(tmp_path)]) == 0

@@ -63,18 +63,3 @@ def test_parameters_of_the_beginning_of_a_step_would_be_noticed():
     assert 0.7 < study.order[-1] < 1.3
     missed = composed_fields.promised({}, {("time", "ssprk54"): study})
     assert [bar.met for bar in missed] == [False, False]
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(composed_fields, "CIRCLES", (256,))
-    monkeypatch.setattr(composed_fields, "STEPS", (20, 40))
-    assert composed_fields.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "all together, ssprk54: observed order" in printed and "MISSED" not in printed
-    assert (tmp_path / "composed_fields.txt").read_text() == printed
-    assert (tmp_path / "composed_fields.png").stat().st_size > 1000
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert composed_fields.main(["--out", str(tmp_path)]) == 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from validation import concentration, exact, side_by_side
+from validation import concentration, exact
 
 CIRCLE = {case.name: case for case in concentration.CASES if len(case.v) == 2}
 
@@ -33,20 +33,6 @@ def test_the_zero_temperature_flow_follows_its_closed_form():
     np.testing.assert_allclose(values[resolved], known[resolved], rtol=2e-3)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    cases = [
-        replace(CIRCLE["circle, E and F differ"], betas=(10.0, 50.0), until=6.0),
-        replace(concentration.CASES[-1], betas=(3.0,), until=4.0),
-    ]
-    monkeypatch.setattr(concentration, "CASES", cases)
-    monkeypatch.setattr(side_by_side, "FINE", {2: 4096, 3: 24})
-    assert concentration.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "sphere, dim E = 2" in printed and "time of the minimum" in printed
-    assert (tmp_path / "concentration.txt").read_text() == printed
-    assert (tmp_path / "concentration.png").stat().st_size > 1000
-
-
 def test_a_law_that_does_not_approach_is_not_shown():
     case = replace(CIRCLE["circle, E and F differ"], betas=(10.0, 100.0))
     flat = {which: np.full(len(case.times), 0.5) for which in ("grid", "particles")}
@@ -55,8 +41,3 @@ def test_a_law_that_does_not_approach_is_not_shown():
     result = concentration.Result(case, 0.02, curves, away, away > 0.0)
     assert not any(finding.agrees for finding in concentration.findings(result))
     assert [bar.met for bar in concentration.promised(result)] == [False, True]
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert concentration.main(["--out", str(tmp_path)]) == 0

@@ -7,7 +7,8 @@ import pytest
 
 from meshes import icosphere
 from pde import Measure
-from validation import consensus, objectives
+from validation import consensus
+from validation.problems import objectives
 
 
 @pytest.mark.parametrize("name", ["rastrigin", "ackley"])
@@ -37,18 +38,6 @@ def test_there_are_many_minima():
     six = objectives.local_minima(objectives.axes_quartic(np.eye(3)), mesh)
     assert len(six) == 6
     assert np.abs(mesh.centers[six]).max(axis=1) == pytest.approx(1.0, abs=1e-3)
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(consensus, "DIMENSIONS", {4: (0.5, 4.0)})
-    monkeypatch.setattr(consensus, "TIMES", np.array([0.0, 1.0, 2.0, 3.0]))
-    monkeypatch.setattr(consensus, "POLARISED_TIMES", np.array([0.0, 2.0, 6.0]))
-    sizes = ["--frequencies", "6", "8", "--particles", "400", "--seeds", "4"]
-    assert consensus.main([*sizes, "--numbers", "20", "100", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "Rastrigin on S^2" in printed and "polarised, six minima" in printed
-    assert (tmp_path / "consensus.txt").read_text() == printed
-    assert (tmp_path / "consensus.png").stat().st_size > 1000
 
 
 def solution(*measures):
@@ -81,8 +70,3 @@ def test_moments_are_those_of_the_law():
     along, variance = consensus.moments(mu, np.array([1.0, 0.0, 0.0]))
     assert along == pytest.approx(0.75)
     assert variance == pytest.approx(1.0 - 0.625)
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert consensus.main(["--out", str(tmp_path)]) == 0

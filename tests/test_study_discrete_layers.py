@@ -9,15 +9,6 @@ from validation import discrete_layers, exact
 from validation.discrete_layers import layer_map
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(discrete_layers, "SCALED", (-3.0, -0.5, 1.0))
-    assert discrete_layers.main(["--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "NOT SHOWN" not in printed and "order, least" in printed
-    assert (tmp_path / "discrete_layers.txt").read_text() == printed
-    assert (tmp_path / "discrete_layers.png").stat().st_size > 1000
-
-
 def test_small_steps_of_the_map_are_the_flow():
     gap, r, count = 1.0, 1.0, 4000
     for _ in range(count):
@@ -43,7 +34,7 @@ def test_layers_are_counted_between_two():
 def test_bars_and_findings_can_be_negative():
     studies = discrete_layers.orders([2, 4])
     run = discrete_layers.Gathering(1.0, np.array([1.0, 1e-4]), np.array([1.0, 2e-4]))
-    wrong = discrete_layers.promised(studies, [run], [(1.0, 0.2, 0.1)])
+    wrong = list(discrete_layers.promised(studies, [run], [(1.0, 0.2, 0.1)]))
     assert [bar.met for bar in wrong[-3:]] == [False] * 3
     # steps of 1 and 0.5 are too large for the order to show
     assert not all(bar.met for bar in wrong[: 2 * len(studies) : 2])
@@ -51,8 +42,3 @@ def test_bars_and_findings_can_be_negative():
     turns["flow"] = (np.zeros(1), np.ones(1))
     fast = dataclasses.replace(run, gap=np.array([1.0, 1e-9]))
     assert not any(finding.agrees for finding in discrete_layers.findings([fast], turns))
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert discrete_layers.main(["--full", "--out", str(tmp_path)]) == 0

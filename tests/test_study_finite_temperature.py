@@ -34,10 +34,3 @@ def test_a_rate_about_the_uniform_law():
     coarse, fine = error(icosphere(5), 4), error(icosphere(10), 4)
     assert 3.2 < np.log2(coarse / fine) < 4.8
     assert fine < 5e-6
-
-
-def test_the_study_runs(tmp_path, capsys):
-    arguments = ["--orders", "2", "--frequencies", "4", "8", "--only", "rate USA, beta = 1"]
-    assert study.main([*arguments, "--out", str(tmp_path)]) == 0
-    assert "observed order" in capsys.readouterr().out
-    assert (tmp_path / "finite_temperature.png").stat().st_size > 0

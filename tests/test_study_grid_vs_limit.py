@@ -19,21 +19,8 @@ def test_grids_follow_the_closed_form(dim):
     assert errors[1].max() < 4e-3
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys):
-    assert grid_vs_limit.main(["--frequencies", "3", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "dim E = 1" in printed and "dim E = 2" in printed
-    assert (tmp_path / "grid_vs_limit.txt").read_text() == printed
-    assert (tmp_path / "grid_vs_limit.png").stat().st_size > 1000
-
-
 def test_a_grid_that_does_not_arrive_misses_its_bar(capsys, monkeypatch):
     stuck = lambda dim, f, order: (0.1, np.ones(len(grid_vs_limit.TIMES)))  # noqa: E731
     monkeypatch.setattr(grid_vs_limit, "distances", stuck)
     assert grid_vs_limit.main(["--frequencies", "8"]) == 1
     assert "MISSED" in capsys.readouterr().out
-
-
-@pytest.mark.full
-def test_the_study_at_full_size(tmp_path):
-    assert grid_vs_limit.main(["--out", str(tmp_path)]) == 0

@@ -18,18 +18,6 @@ def test_moments_agree_to_second_order(name):
     assert grids[-1].total == pytest.approx(1.0, abs=1e-12)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(grid_vs_particles, "SEEDS", 4)
-    arguments = ["--frequencies", "3", "4", "--particles", "20", "160", "--out", str(tmp_path)]
-    status = grid_vs_particles.main(arguments)
-    printed = capsys.readouterr().out
-    assert status == (1 if "MISSED" in printed else 0)
-    assert "USA: cells against the same cells as particles" in printed
-    assert "162 cells against random samples" in printed
-    assert (tmp_path / "grid_vs_particles.txt").read_text() == printed
-    assert (tmp_path / "grid_vs_particles.png").stat().st_size > 1000
-
-
 def test_bars_can_be_missed():
     far = [(642, 0.15, 1e-3, 1e-3, 0.2), (2562, 0.075, 9e-4, 2e-4, 0.04)]
     verdicts = [bar.met for bar in grid_vs_particles.mesh_bars("SA", far)]
@@ -37,8 +25,3 @@ def test_bars_can_be_missed():
     slow = [(40, 0.1, 0.1, 0.4), (640, 0.09, 0.024, 0.39)]
     verdicts = [bar.met for bar in grid_vs_particles.number_bars("SA", slow)]
     assert verdicts == [False, True, False]
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert grid_vs_particles.main(["--out", str(tmp_path)]) == 0

@@ -67,20 +67,6 @@ def test_counting_draws_is_deterministic(monkeypatch):
     assert kuramoto.draws(5.0, 1e-2, 2) == kuramoto.draws(5.0, 1e-2, 2)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(kuramoto, "AMPLITUDES", (1e-2,))
-    monkeypatch.setattr(kuramoto, "DRAWS", 1)
-    monkeypatch.setattr(kuramoto, "DRAW_CELLS", 60)
-    monkeypatch.setattr(kuramoto, "SMALL", 1e-4)
-    monkeypatch.setattr(kuramoto, "DEGREES", (3,))
-    assert kuramoto.main(["--cells", "200", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "met     Kuramoto, order 4: observed, density" in printed
-    assert "as many as the fastest" in printed
-    assert (tmp_path / "kuramoto.txt").read_text() == printed
-    assert (tmp_path / "kuramoto.png").stat().st_size > 1000
-
-
 def test_verdicts_can_be_negative():
     cells, h = (64, 128), np.array([0.1, 0.05])
     poor = {f"order {p}": convergence.Study(cells, h, np.array([0.2, 0.1])) for p in (2, 4)}
@@ -94,8 +80,3 @@ def test_verdicts_can_be_negative():
     assert not any(bar.met for bar in kuramoto.promised(result, [rate], [run]))
     counts = {(7.0, 1e-3): [4, 4], (7.0, 1e-6): [3, 4]}
     assert [f.agrees for f in kuramoto.findings([run], 100, counts)] == [False, False]
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert kuramoto.main(["--full", "--out", str(tmp_path)]) == 0

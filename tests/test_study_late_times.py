@@ -3,22 +3,20 @@
 import numpy as np
 
 from validation import late_times
+from validation.problems import concentrating
 
 
 def test_exact_measures_concentrate_at_the_known_rate():
-    references = late_times.exact_measures(8)
-    axis = late_times.AXES[:, 0]
+    references = concentrating.exact_measures(8)
+    axis = concentrating.AXES[:, 0]
     spread = [mu.integrate(lambda x: 1 - (x @ axis) ** 2) for mu in references]
     # tan of the angle to E decays like e^{-t/2} in its slowest component, its square like e^{-t}
     assert abs(np.log(spread[4] / spread[5]) / 8.0 - 1.0) < 0.25
-    shares = [late_times.right_share(mu) for mu in references]
+    shares = [concentrating.right_share(mu) for mu in references]
     np.testing.assert_array_equal(shares, shares[0])
 
 
-def test_second_order_stays_within_half_a_width(tmp_path, capsys):
-    arguments = ["--orders", "1", "2", "--frequencies", "6", "--out", str(tmp_path)]
-    assert late_times.main(arguments) == 0
-    assert "largest W2 in widths" in capsys.readouterr().out
-    run = late_times.solve(2, 6, late_times.exact_measures(16))
+def test_second_order_stays_within_half_a_width():
+    run = late_times.solve(2, 6, concentrating.exact_measures(16))
     assert run.distances.max() < 0.6 * run.mesh.spacing
     assert run.shares[-1] < 3e-3

@@ -5,7 +5,8 @@ import pytest
 from scipy.special import gammaln, ive
 
 from pde import initial
-from validation import bars, equiangular_tokens, long_context
+from validation import long_context
+from validation.exact import equiangular_tokens
 from validation.long_context import (
     annealed_outputs,
     critical_gamma,
@@ -14,6 +15,7 @@ from validation.long_context import (
     limit_product,
     temperature,
 )
+from validation.study import Bar
 
 
 @pytest.mark.parametrize(("n", "g"), [(2, -0.9), (2, 0.3), (7, -0.16), (40, 0.0), (40, 0.6)])
@@ -155,19 +157,6 @@ def test_wrong_arguments_are_named():
         long_context.random_tokens(10, 1, 0.0, 0)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    real = long_context.sample
-    monkeypatch.setattr(
-        long_context, "sample", lambda n, d, gamma, g, seeds: real(60, d, gamma, g, 2)
-    )
-    status = long_context.main(["--out", str(tmp_path)])
-    printed = capsys.readouterr().out
-    assert status == 0, printed
-    assert "critical gamma" in printed
-    assert (tmp_path / "long_context.txt").read_text() == printed
-    assert (tmp_path / "long_context.png").stat().st_size > 1000
-
-
 def test_verdicts_can_be_negative():
     one = long_context.sample(60, 64, 0.5, 0.0, 2)
     shifted = long_context.Outputs(1.0, 0.9, 0.1)
@@ -175,12 +164,7 @@ def test_verdicts_can_be_negative():
     assert one.off < 4.0 < wrong.off
     kept = long_context.promised([wrong], (1e8, 1e12))
     assert [bar.met for bar in kept] == [True, True, True, True, False]
-    assert isinstance(kept[0], bars.Bar)
+    assert isinstance(kept[0], Bar)
     far = long_context.sample(60, 4, 0.25, 0.0, 2)
     near = long_context.Sample(60, 64, 0.25, 0.0, 2, far.measured, 0.0, one.theory)
     assert not long_context.high_dimension([far, near]).agrees
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert long_context.main(["--full", "--out", str(tmp_path)]) == 0

@@ -5,6 +5,7 @@ import pytest
 
 from pde.modes import Modes
 from validation import mean_shift
+from validation.problems.tokens import groups
 
 
 def modes_of(centers, reached):
@@ -15,7 +16,7 @@ def modes_of(centers, reached):
 def test_groups_are_chains():
     angles = np.array([0.0, 0.015, 0.03, 0.06, 2.0])
     points = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    assert mean_shift.groups(points).tolist() == [0, 0, 0, 1, 2]
+    assert groups(points, mean_shift.GROUP).tolist() == [0, 0, 0, 1, 2]
 
 
 def test_agreement_of_partitions():
@@ -27,18 +28,6 @@ def test_agreement_of_partitions():
     split = mean_shift.agreement(np.array([0, 0, 1, 1]), np.array([0, 0, 1, 2]))
     assert split == pytest.approx((1 - 1 / 3) / (1.5 - 1 / 3))
     assert mean_shift.agreement(np.zeros(4, int), np.zeros(4, int)) == 1.0
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(mean_shift, "SHOWN", 20.0)
-    monkeypatch.setattr(mean_shift, "STARTS", 12)
-    monkeypatch.setattr(mean_shift, "BLURRED", (10.0, 20.0))
-    sizes = ["--tokens", "80", "--betas", "5", "20", "--frequencies", "40"]
-    assert mean_shift.main([*sizes, "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "kernel width" in printed and "every mode is reached" in printed
-    assert (tmp_path / "mean_shift.txt").read_text() == printed
-    assert (tmp_path / "mean_shift.png").stat().st_size > 1000
 
 
 def test_verdicts_can_be_negative():
@@ -60,8 +49,3 @@ def test_verdicts_can_be_negative():
 def test_sets_of_unequal_size_do_not_match():
     assert mean_shift._farthest(np.eye(3), np.eye(3)[:2]) == np.inf
     assert mean_shift._farthest(np.eye(3), np.eye(3)[::-1]) == 0.0
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert mean_shift.main(["--out", str(tmp_path)]) == 0

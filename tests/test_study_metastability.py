@@ -6,7 +6,8 @@ import pytest
 from pde import Equation, ParticleSystem, SelfAttention
 from pde.simulation import run_to
 from validation import metastability, three_phases
-from validation.metastability import Case, Staircase, coarse, groups, merged, pair_time, stages
+from validation.metastability import Case, Staircase, coarse, merged, pair_time, stages
+from validation.problems.tokens import groups
 
 
 def on_circle(angles):
@@ -15,11 +16,11 @@ def on_circle(angles):
 
 def test_groups_are_chains_of_neighbours():
     x = on_circle(np.array([0.0, 0.08, 0.16, 1.0, 3.14, -3.14]))
-    assert groups(x).tolist() == [0, 0, 0, 1, 2, 2]
+    assert groups(x, metastability.ANGLE).tolist() == [0, 0, 0, 1, 2, 2]
     assert groups(x, 0.05).tolist() == [0, 1, 2, 3, 4, 4]
     # Turned and reordered: the same partition.
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((2, 2)))[0]
-    assert groups(x[::-1] @ turn).max() == 2
+    assert groups(x[::-1] @ turn, metastability.ANGLE).max() == 2
 
 
 def test_merging_keeps_masses_and_directions():
@@ -129,18 +130,6 @@ def test_wrong_arguments_are_named():
         pair_time(-1.0)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(metastability, "CASES", ((3, 4.0), (8, 4.0)))
-    monkeypatch.setattr(metastability, "TOKENS", 16)
-    monkeypatch.setattr(metastability, "PAIR_BETAS", (1.0, 3.0))
-    monkeypatch.setattr(metastability, "CIRCLE_BETAS", (5.0, 8.0))
-    assert metastability.main(["--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "four equal clusters on the circle" in printed
-    assert (tmp_path / "metastability.txt").read_text() == printed
-    assert (tmp_path / "metastability.png").stat().st_size > 1000
-
-
 def test_verdicts_can_be_negative():
     t = np.array([0.0, 20.0, 40.0])
     one = Staircase(t, np.array([9.0, 3.0, 1.0]), np.array([0.5, 0.4, 1.0]))
@@ -151,8 +140,3 @@ def test_verdicts_can_be_negative():
     assert not any(bar.met for bar in kept)
     flat = np.array([metastability.foretold_times(b) for b in metastability.CIRCLE_BETAS]) * 2.0
     assert not any(f.agrees for f in metastability.findings([Case(3, 4.0, one, one)], flat))
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert metastability.main(["--full", "--out", str(tmp_path)]) == 0

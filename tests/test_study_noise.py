@@ -1,19 +1,8 @@
 """The study of noise: runs as a command, verdicts can be negative."""
 
 import numpy as np
-import pytest
 
 from validation import noise
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(noise, "DEGREES", (1, 2))
-    monkeypatch.setattr(noise, "PARTICLES", 5_000)
-    assert noise.main(["--frequencies", "4", "8", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "MISSED" not in printed and "Gibbs density" in printed
-    assert (tmp_path / "noise.txt").read_text() == printed
-    assert (tmp_path / "noise.png").stat().st_size > 10_000
 
 
 def test_verdicts_can_be_negative():
@@ -23,8 +12,3 @@ def test_verdicts_can_be_negative():
     apart = noise.Moments(times, np.zeros((3, 12)), np.full((3, 12), 0.1), 0.01)
     bars = noise.promised({1: series}, 1e-6, rising, apart)
     assert [bar.met for bar in bars] == [False, True, False, False, False, False, False]
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert noise.main(["--full", "--out", str(tmp_path)]) == 0

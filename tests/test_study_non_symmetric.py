@@ -35,25 +35,9 @@ def test_the_angle_of_the_mean_is_continuous():
     np.testing.assert_allclose(found, angles, atol=1e-12)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(non_symmetric, "CASES", non_symmetric.CASES[1:])
-    monkeypatch.setattr(non_symmetric, "BETA", 10.0)
-    monkeypatch.setattr(side_by_side, "FINE", {2: 4096, 3: 24})
-    assert non_symmetric.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "turns of the mean in T" in printed and "Jordan block: W2" in printed
-    assert (tmp_path / "non_symmetric.txt").read_text() == printed
-    assert (tmp_path / "non_symmetric.png").stat().st_size > 1000
-
-
 def test_a_law_that_never_moves_shows_nothing():
     case = non_symmetric.CASES[2]
     start = Measure(np.eye(3))
     frozen = side_by_side.SideBySide(np.zeros(1), [start], [start], 0.1)
     result = non_symmetric.real_pair(case, frozen)
     assert not any(finding.agrees for finding in result.findings)
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert non_symmetric.main(["--out", str(tmp_path)]) == 0

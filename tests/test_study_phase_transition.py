@@ -36,15 +36,6 @@ def test_the_transition_turns_discontinuous_at_the_critical_beta():
     assert phase_transition.branch(mesh, 3.0, False, small).expansion[1] < -0.1
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys):
-    assert phase_transition.main(["--frequencies", "5", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "MISSED" not in printed and "NOT SHOWN" not in printed
-    assert "kappa_c" in printed and "critical beta" in printed
-    assert (tmp_path / "phase_transition.txt").read_text() == printed
-    assert (tmp_path / "phase_transition.png").stat().st_size > 10_000
-
-
 def test_verdicts_can_be_negative():
     m = np.array([0.05, 0.1, 0.15, 0.5])
     off = phase_transition.Branch(3, 5.0, False, m, 0.5 + 0.1 * m**2)
@@ -53,8 +44,3 @@ def test_verdicts_can_be_negative():
     assert [bar.met for bar in missed] == [False, False, False]
     two = phase_transition.Bistability(0.4, 0.9, 0.9, 0.9)
     assert not any(finding.agrees for finding in phase_transition.findings([off], two))
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert phase_transition.main(["--full", "--out", str(tmp_path)]) == 0

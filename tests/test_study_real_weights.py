@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from validation import real_weights
 from validation.real_weights import HEADS, OMEGA, SECOND, TOP, layer, layer_output, read_back
@@ -64,17 +63,3 @@ def test_wrong_files_and_wrong_rates_miss_their_bars():
     assert not any(bar.met for bar in real_weights.measured(dict.fromkeys(HEADS, bad)))
     runs = {"symmetric": replace(good, to_E=2.0 - 0.1 * t), "cold": replace(good, to_E=0 * t + 1.0)}
     assert not any(finding.agrees for finding in real_weights.findings(runs))
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(real_weights, "TOKENS", 32)
-    assert real_weights.main(["--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "turning: speed at the end" in printed
-    assert (tmp_path / "real_weights.txt").read_text() == printed
-    assert (tmp_path / "real_weights.png").stat().st_size > 1000
-
-
-@pytest.mark.full
-def test_the_study_in_the_dimension_of_a_real_model(tmp_path):
-    assert real_weights.main(["--full", "--out", str(tmp_path)]) == 0

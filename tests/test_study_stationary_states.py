@@ -34,21 +34,8 @@ def test_four_particles_at_rest():
     assert speed < 1e-14
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys):
-    assert study.main(["--frequencies", "6", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "MISSED" not in printed and "NOT SHOWN" not in printed
-    assert (tmp_path / "stationary_states.txt").read_text() == printed
-    assert (tmp_path / "stationary_states.png").stat().st_size > 10_000
-
-
 def test_verdicts_can_be_negative():
     mesh = icosphere(4)
     off = study.Minimiser(1.0, np.array([10.0, 100.0]), np.array([2.0, 3.0]), mesh, mesh.areas)
     bars = study.promised([off], {1: 1.3, 2: 0.7}, [1e-3])
     assert not any(bar.met for bar in bars)
-
-
-@pytest.mark.full
-def test_the_study_at_its_full_size(tmp_path):
-    assert study.main(["--full", "--out", str(tmp_path)]) == 0

@@ -28,21 +28,3 @@ def test_exponents_of_exact_powers():
     assert [bar.met for bar in temperature.promised(slow)] == [False, False]
     coarse = temperature.Result(case, 2.0, paired, powers, powers, 0.0)
     assert [finding.agrees for finding in temperature.findings(coarse)] == [True]
-
-
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    cases = [
-        replace(temperature.CASES[0], betas=(10.0, 100.0)),
-        replace(temperature.CASES[3], betas=(3.0, 10.0)),
-    ]
-    monkeypatch.setattr(temperature, "CASES", cases)
-    assert temperature.main(["--frequencies", "4", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "circle, symmetric" in printed and "sphere, not symmetric" in printed
-    assert (tmp_path / "temperature.txt").read_text() == printed
-    assert (tmp_path / "temperature.png").stat().st_size > 1000
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert temperature.main(["--out", str(tmp_path)]) == 0

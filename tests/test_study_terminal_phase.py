@@ -44,22 +44,10 @@ def test_particles_obey_the_criteria(pair, lam, v, stays):
     assert point.linearised == pytest.approx(point.criterion, abs=1e-8)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    place = terminal_phase.stability(False, 1.0, 0.2, 1.0)
-    pair = terminal_phase.stability(True, 1.0, 0.2, 1.0)
-    monkeypatch.setattr(terminal_phase, "stability_map", lambda full: [place, pair])
-    arguments = ["--frequencies", "4", "--betas", "1", "2", "--out", str(tmp_path)]
-    assert terminal_phase.main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert "E = e2, F_abs = e1" in printed and "the later the larger beta" in printed
-    assert (tmp_path / "terminal_phase.txt").read_text() == printed
-    assert (tmp_path / "terminal_phase.png").stat().st_size > 1000
-
-
 def test_mass_that_stays_away_is_not_shown():
     case, times = terminal_phase.CASES[0], np.linspace(0.0, 1.0, 3)
     idle = terminal_phase.Shares(times, np.full((3, 3), 0.1), np.full((3, 3), 0.1))
-    found = terminal_phase.findings(case, {1.0: idle, 2.0: idle})
+    found = list(terminal_phase.findings(case, {1.0: idle, 2.0: idle}))
     assert len(found) == 4 and not any(finding.agrees for finding in found)
     wrong = terminal_phase.Point(True, 1.0, 0.2, 1.0, -0.5, -0.4, 0.1)
     assert [bar.met for bar in terminal_phase.promised([wrong])] == [False, False]
@@ -71,8 +59,3 @@ def test_transition_times_are_crossings():
     found = terminal_phase.Shares(times, ramp, ramp)
     assert found.transition("grid", 0) == pytest.approx(2.5)
     assert np.isnan(found.transition("particles", 2))
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert terminal_phase.main(["--out", str(tmp_path)]) == 0

@@ -34,31 +34,15 @@ def test_merging_times_in_closed_form():
     assert slope == pytest.approx(1.5, abs=0.05)
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(three_phases, "MERGING_BETAS", (2.0, 4.0))
-    arguments = ["--frequencies", "5", "--betas", "6", "--until", "12", "--out", str(tmp_path)]
-    assert three_phases.main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert "collapse to E with rate" in printed and "two particles" in printed
-    assert (tmp_path / "three_phases.txt").read_text() == printed
-    assert (tmp_path / "three_phases.png").stat().st_size > 1000
-
-
 def test_verdicts_can_be_negative():
     t = np.linspace(0.0, 10.0, 11)
     slow = {"grid": np.exp(-0.1 * t), "particles": np.exp(-0.1 * t)}
     more = {"grid": np.minimum(t, 3.0), "particles": np.minimum(t, 3.0)}
     result = three_phases.Result(8.0, 0.1, t, slow, more)
     assert result.phases("grid") == [(3, pytest.approx(7.0))]
-    assert not any(finding.agrees for finding in three_phases.findings(result)[:2])
-    assert not three_phases.findings(result)[2].agrees
+    assert not any(finding.agrees for finding in list(three_phases.findings(result))[:3])
     slow = {"grid": slow["grid"], "particles": slow["grid"] + 0.06}
     result = three_phases.Result(8.0, 0.1, t, slow, more)
     wrong = [(2.0, 8.2, 0.2), (4.0, 9.0, 0.1)]
     assert [bar.met for bar in three_phases.promised([result], wrong)] == [False, False]
     assert not three_phases.merging_finding(wrong).agrees
-
-
-@pytest.mark.full
-def test_the_study_at_its_default_size(tmp_path):
-    assert three_phases.main(["--out", str(tmp_path)]) == 0

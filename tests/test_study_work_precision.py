@@ -16,11 +16,3 @@ def test_the_fastest_order_at_an_error():
     assert study.fastest(runs, 1e-2) == 2
     assert study.fastest(runs, 1e-4) == 4
     assert study.fastest(runs, 1e-9) == 0
-
-
-def test_the_study_runs(tmp_path, capsys):
-    assert (
-        study.main(["--orders", "1", "2", "--frequencies", "3", "6", "--out", str(tmp_path)]) == 0
-    )
-    assert "soonest at the median error" in capsys.readouterr().out
-    assert (tmp_path / "work_precision.png").stat().st_size > 0

@@ -15,14 +15,6 @@ def test_second_order_reaches_its_bars_on_small_meshes(form):
     assert results[-1].norms["linf"] < 5e-3
 
 
-def test_the_study_runs_as_a_command(tmp_path, capsys):
-    assert zero_temperature.main(["--frequencies", "3", "6", "--out", str(tmp_path)]) == 0
-    printed = capsys.readouterr().out
-    assert "B = I, order 2" in printed and "general B, order 2" in printed
-    assert (tmp_path / "zero_temperature.txt").read_text() == printed
-    assert (tmp_path / "zero_temperature.png").stat().st_size > 1000
-
-
 def test_a_missed_bar_is_an_exit_status(capsys, monkeypatch):
     coarse = zero_temperature.Result(10242, 0.04, {"l1": 6e-4, "l2": 1.0, "linf": 1.0}, 0.0)
     monkeypatch.setattr(zero_temperature, "solve", lambda B, f, order: coarse)
@@ -31,7 +23,6 @@ def test_a_missed_bar_is_an_exit_status(capsys, monkeypatch):
 
 
 @pytest.mark.full
-def test_the_study_at_full_size(tmp_path):
-    assert zero_temperature.main(["--full", "--out", str(tmp_path)]) == 0
+def test_order_6_reaches_its_bar():
     _, study = zero_temperature.errors(np.eye(3), [32], order=6)
     assert study.error[0] < 1e-6

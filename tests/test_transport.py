@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from meshes import icosphere
-from validation import transport_cases as cases
 from validation import transport_suite as suite
+from validation.problems import transport as cases
 
 
 def points(n=500, seed=0):
@@ -114,16 +114,6 @@ def test_mixing_ratios_in_divergent_flow():
     assert one.mesh.n_cells == icosphere(8).n_cells
 
 
-def test_the_suite_runs_as_a_command(tmp_path, capsys):
-    options = ["--frequencies", "4", "5", "--orders", "2", "4", "--out", str(tmp_path)]
-    assert suite.main(options) == 0
-    printed = capsys.readouterr().out
-    for part in ("minimal resolution", "CSLAM", "Cosine bells at half", "Divergent flow", "45 deg"):
-        assert part in printed
-    assert (tmp_path / "transport_suite.png").stat().st_size > 1000
-    assert (tmp_path / "transport_suite.txt").read_text() == printed
-
-
 def test_bars_are_checked():
     mesh = icosphere(32)
     start = np.stack([mesh.average(f) for f in cases.FIELDS.values()], axis=1)
@@ -131,8 +121,3 @@ def test_bars_are_checked():
     verdicts = {bar.what: bar.met for bar in suite.promises([bad])}
     assert verdicts["order 4, positivity: GH l2 at 10242 cells"] is False
     assert verdicts["order 4, positivity: minimum"] is True
-
-
-@pytest.mark.full
-def test_the_suite_at_full_size(tmp_path):
-    assert suite.main(["--full", "--out", str(tmp_path)]) == 0

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from pde.kernels import network_simplex, zonal
-from validation.optimal_transport import RESOLUTION, Clusters, integer_masses, solve
+from validation.wasserstein.optimal_transport import RESOLUTION, Clusters, integer_masses, solve
 
 KINDS = [zonal.CHORDAL, zonal.CHORDAL_SQUARED, zonal.GEODESIC, zonal.GEODESIC_SQUARED]
 

@@ -24,9 +24,10 @@ from meshes import SphereMesh, icosphere
 from pde import initial, limits
 from pde.arguments import Array
 from pde.measure import Measure
-from validation import bars, convergence, exact, wasserstein
+from validation import exact, wasserstein
+from validation.problems.axes import AXES, symmetric
+from validation.study import Bar, Command, Options, Outcome, Table, each
 
-TILT = np.linalg.qr(np.array([[0.3, 0.5, -0.8], [0.9, -0.1, 0.4], [0.2, 0.7, 0.6]]))[0]
 TIMES = (0.5, 1.0, 2.0)
 COSTS = ((1, "chordal"), (2, "chordal"), (1, "geodesic"), (2, "geodesic"))
 PEER_ATOMS = 3000
@@ -65,8 +66,7 @@ def on_mesh(mesh: SphereMesh, law: initial.Law) -> Measure:
 
 def gaussian(eigenvalues: Sequence[float]) -> initial.Law:
     """Angular central Gaussian with these eigenvalues, tilted."""
-    Lambda = TILT @ np.diag(eigenvalues) @ TILT.T
-    return initial.angular_central_gaussian(0.5 * (Lambda + Lambda.T))
+    return initial.angular_central_gaussian(symmetric(eigenvalues))
 
 
 def pairs(mesh: SphereMesh) -> Iterator[tuple[str, Measure, Measure, int, str, float | None]]:
@@ -77,7 +77,7 @@ def pairs(mesh: SphereMesh) -> Iterator[tuple[str, Measure, Measure, int, str, f
     for cost in ("chordal", "geodesic"):
         yield "axial", *axial, 2, cost, exact.axial_distance(*quantiles, cost)
     for dim, name in ((1, "line"), (2, "plane")):
-        project = limits.Projection(TILT[:, :dim])
+        project = limits.Projection(AXES[3][:, :dim])
         for t in TIMES:
             mu = on_mesh(mesh, gaussian([np.exp(2.0 * t)] * dim + [1.0] * (3 - dim)))
             known = float(exact.zero_temperature_distance(t, 1.0, dim))
@@ -115,41 +115,35 @@ def measure_all(frequencies: Sequence[int]) -> Iterator[Row]:
             yield Row(name, mu.n, p, cost, found, known, seconds, peer_seconds(mu, nu, p, cost))
 
 
-HEADER = ["pair", "cells", "W", "value", "bracket", "exact", "error", "seconds", "POT"]
+def table(rows: Sequence[Row]) -> Table:
+    """A line for each pair."""
+    lines = []
+    for row in rows:
+        error = None if row.known is None else row.error
+        found = row.found.value, row.width, row.known, error, row.seconds, row.peer
+        lines.append((row.name, row.n, f"W{row.p} {row.cost}", *found))
+    columns = ["pair", "cells", "W", "value:.6f", "bracket:.0e"]
+    columns += ["exact:.6f", "error:.1e", *each(".1f", "seconds", "POT")]
+    return Table("", columns, lines)
 
 
-def cells(row: Row) -> list[str]:
-    """A row of the table."""
-    return [
-        row.name,
-        str(row.n),
-        f"W{row.p} {row.cost}",
-        f"{row.found.value:.6f}",
-        f"{row.width:.0e}",
-        "" if row.known is None else f"{row.known:.6f}",
-        "" if row.known is None else f"{row.error:.1e}",
-        f"{row.seconds:.1f}",
-        "" if row.peer is None else f"{row.peer:.1f}",
-    ]
-
-
-def promised(rows: Sequence[Row]) -> Iterator[bars.Bar]:
+def promised(rows: Sequence[Row]) -> Iterator[Bar]:
     """Width, time and the closed forms, on meshes of at least 10,242 cells for the latter."""
-    yield bars.at_most("widest bracket", max(row.width for row in rows), WIDTH)
+    yield Bar.at_most("widest bracket", max(row.width for row in rows), WIDTH)
     fine = [row for row in rows if row.n >= 10_000]
     if fine:
-        yield bars.at_most("largest error", np.nanmax([row.error for row in fine]), ERROR)
+        yield Bar.at_most("largest error", np.nanmax([row.error for row in fine]), ERROR)
     slow = max((row.seconds for row in rows if row.n <= 10_242), default=0.0)
-    yield bars.at_most("seconds up to 10,242 cells", slow, SECONDS)
+    yield Bar.at_most("seconds up to 10,242 cells", slow, SECONDS)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = bars.study_parser("brackets", __doc__, [16], [16, 32, 64])
-    arguments = parser.parse_args(argv)
-    rows = list(measure_all(bars.chosen_frequencies(arguments)))
-    table = convergence.table(HEADER, [cells(row) for row in rows])
-    return bars.conclude([table], list(promised(rows)), arguments.out, "brackets")
+def study(options: Options) -> Outcome:
+    """All pairs on all meshes."""
+    rows = list(measure_all(options.frequencies))
+    return Outcome([table(rows)], list(promised(rows)))
+
+
+main = Command(study, meshes=[16], full=[16, 32, 64])
 
 
 if __name__ == "__main__":

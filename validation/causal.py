@@ -25,6 +25,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +34,8 @@ from pde.arguments import Array
 from pde.causal import CausalTokens
 from pde.normalisation import NormalisedTokens
 from pde.simulation import run_to
-from validation import bars, command_line, convergence, side_by_side
+from validation import fits
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table
 
 TOKENS = 12
 """Few enough for the formula of the modes: its binomials grow like 2^n."""
@@ -69,14 +71,12 @@ class Approach:
     def rates(self) -> Array:
         """(n-1,) c where 1 - <x_1, x_k> falls like e^{-ct} in the end, k = 2, ..., n."""
         late = self.times >= FROM
-        return np.array(
-            [side_by_side.rate(self.times, 0.5 * gap**2, late) for gap in self.causal.T[1:]]
-        )
+        return np.array([fits.rate(self.times, 0.5 * gap**2, late) for gap in self.causal.T[1:]])
 
     def full_rate(self) -> float:
         """The same without mask, where the gap is well above rounding."""
         gap = 0.5 * self.full**2
-        return side_by_side.rate(self.times, gap, (gap < 1e-4) & (gap > 1e-14))
+        return fits.rate(self.times, gap, (gap < 1e-4) & (gap > 1e-14))
 
     def lags(self) -> Array:
         """(K, n-1) |x_k - x_1| / |x_2 - x_1|."""
@@ -194,29 +194,21 @@ def waiting(n: int, until: float = WAITING_UNTIL) -> Waiting:
     return Waiting(times, angles)
 
 
-def approach_table(found: Approach) -> str:
-    """Rates and lags by token."""
+def tables(found: Approach, rows: Sequence[tuple[float, float, float]]) -> list[Table]:
+    """Rates and lags by token; times of the second token and its product then."""
     rates, lags = found.rates(), found.lags()[-1]
-    rows = [
-        [str(k), f"{rates[k - 2]:.4f}", f"{lags[k - 2]:.3f}", str(k - 1)]
-        for k in (2, 3, 4, 6, 8, 10, 12)
-    ]
-    rows.append(["all, no mask", f"{found.full_rate():.4f}", "", ""])
+    by_token: list[Any] = [(k, rates[k - 2], lags[k - 2], k - 1) for k in (2, 3, 4, 6, 8, 10, 12)]
+    by_token.append(("all, no mask", found.full_rate(), None, None))
+    columns = ["token k", "rate:.4f", "|x_k - x_1| / |x_2 - x_1|:.3f", "k - 1"]
     title = f"V = I, B random, beta = {BETA:g}: 1 - <x_1, x_k> ~ e^(-rate t), t > {FROM:g}"
-    header = ["token k", "rate", "|x_k - x_1| / |x_2 - x_1|", "k - 1"]
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def second_table(rows: Sequence[tuple[float, float, float]]) -> str:
-    """Times of the second token and its product then."""
-    cells = [[f"{beta:g}", f"{time:.6g}", f"{product:.8f}"] for beta, time, product in rows]
-    title = f"second token, V = B = I, from <x_1, x_2> = {START:g} to {END:g}"
-    return f"{title}\n{convergence.table(['beta', 'time, formula', 'product then'], cells)}"
+    second = ["beta:g", "time, formula:.6g", "product then:.8f"]
+    words = f"second token, V = B = I, from <x_1, x_2> = {START:g} to {END:g}"
+    return [Table(title, columns, by_token), Table(words, second, rows)]
 
 
 def promised(
     found: Approach, rows: Sequence[tuple[float, float, float]], held: Waiting
-) -> list[bars.Bar]:
+) -> list[Bar]:
     """First and second token, rates, lags and modes, the bound on the centres' speed."""
     # The next mode is e^{-FROM/6} below the slowest, with a factor (k-2)/2 and more.
     worst = np.abs(found.rates() - 1.0).max()
@@ -224,82 +216,72 @@ def promised(
     still = np.abs(found.states[:, 0] - found.states[0, 0]).max()
     second = max(abs(product - END) for _, _, product in rows)
     return [
-        bars.at_most("V = I: the first token moves by", still, 1e-14),
-        bars.at_most("any V: the first token to e^(tV) x_1", first_error(), 1e-7),
-        bars.at_most("the second token's product at the formula's time, error", second, 1e-7),
-        bars.at_most("rates, |rate - 1|", worst, 0.03),
-        bars.at_most("without mask, |rate - 2|", abs(found.full_rate() - 2.0), 0.01),
-        bars.at_most("lags to k - 1, relative", lag, 0.05),
-        bars.at_most(
-            "all modes, error relative to the largest deviation", found.mode_error(), 0.01
-        ),
-        bars.at_most("centres: speed at the start over its bound", held.speed_ratio(), 1.0),
+        Bar.at_most("V = I: the first token moves by", still, 1e-14),
+        Bar.at_most("any V: the first token to e^(tV) x_1", first_error(), 1e-7),
+        Bar.at_most("the second token's product at the formula's time, error", second, 1e-7),
+        Bar.at_most("rates, |rate - 1|", worst, 0.03),
+        Bar.at_most("without mask, |rate - 2|", abs(found.full_rate() - 2.0), 0.01),
+        Bar.at_most("lags to k - 1, relative", lag, 0.05),
+        Bar.at_most("all modes, error relative to the largest deviation", found.mode_error(), 0.01),
+        Bar.at_most("centres: speed at the start over its bound", held.speed_ratio(), 1.0),
     ]
 
 
-def findings(held: Waiting) -> list[side_by_side.Finding]:
+def findings(held: Waiting) -> list[Finding]:
     """Centres hardly move while others gather."""
     centres, moved = held.centres(), held.moved()
     others = np.delete(moved, centres)
     n, until = len(moved), held.times[-1]
     return [
-        side_by_side.Finding(
+        Finding(
             f"circle, n = {n}, beta = {WAITING_BETA:g}: until t = {until:g} {len(centres)} strong "
             f"centres move by {moved[centres].max():.3f} at most, half of the others by "
             f"{np.median(others):.3f} or more",
             moved[centres].max() < np.median(others),
         ),
-        side_by_side.Finding(
+        Finding(
             f"at t = {until:g} there are {held.clusters()} clusters, at least one for each centre",
             held.clusters() >= len(centres),
         ),
     ]
 
 
-def panels(found: Approach, held: Waiting) -> list[side_by_side.Panel]:
+def panels(found: Approach, held: Waiting) -> list[Panel]:
     """The approach by token, the lags, and the circle."""
     t, gaps, lags = found.times, 0.5 * found.causal**2, found.lags()
-    approaches: dict[str, side_by_side.Curve] = {}
-    ratios: dict[str, side_by_side.Curve] = {}
-    for colour, k in enumerate((2, 3, 6, 12)):
-        approaches[f"causal, k = {k}"] = (t, gaps[:, k - 1], "-", colour)
-        if k > 2:
-            ratios[f"k = {k}"] = (t, lags[:, k - 2], "-", colour)
-            ratios[f"_{k}"] = (t[[0, -1]], [k - 1.0] * 2, ":", colour)
+    tokens = list(enumerate((2, 3, 6, 12)))
+    approaches = [Curve(t, gaps[:, k - 1], "-", i, f"causal, k = {k}") for i, k in tokens]
     above = found.full > 1e-8
-    approaches["no mask, largest"] = (t[above], 0.5 * found.full[above] ** 2, "--", 7)
-    approaches["e^-t"] = (t, 0.02 * np.exp(-t), ":", 7)
-    paths: dict[str, side_by_side.Curve] = {}
-    centres = set(held.centres())
-    for k in sorted(range(len(held.angles.T)), key=centres.__contains__):
-        label, colour = ("strong centres", 3) if k in centres else ("other tokens", 7)
-        label = f"_{k}" if label in paths else label
-        paths[label] = (held.times[1:], held.angles[1:, k], "-", colour)
-    log = {"yscale": "log"}
+    approaches.append(Curve(t[above], 0.5 * found.full[above] ** 2, "--", 7, "no mask, largest"))
+    approaches.append(Curve(t, 0.02 * np.exp(-t), ":", 7, "e^-t"))
+    ratios = [Curve(t, lags[:, k - 2], "-", i, f"k = {k}") for i, k in tokens[1:]]
+    ratios += [Curve(t[[0, -1]], [k - 1.0] * 2, ":", i) for i, k in tokens[1:]]
+    centres = held.centres()
+    others = np.setdiff1d(np.arange(held.angles.shape[1]), centres)
+    paths = []
+    for numbers, label, colour in ((others, "other tokens", 7), (centres, "strong centres", 3)):
+        for i, k in enumerate(numbers):
+            words = "" if i else label
+            paths.append(Curve(held.times[1:], held.angles[1:, k], "-", colour, words))
+    circle = f"circle, beta = {WAITING_BETA:g}"
     return [
-        side_by_side.Panel("to the first token", "t", "1 - <x_1, x_k>", approaches, log),
-        side_by_side.Panel("lags; dotted: k - 1", "t", "|x_k - x_1| / |x_2 - x_1|", ratios),
-        side_by_side.Panel(
-            f"circle, beta = {WAITING_BETA:g}",
-            "t",
-            "angle",
-            paths,
-            {"xscale": "log", "ylim": (-4.8, 3.6)},
-        ),
+        Panel("to the first token", "t", "1 - <x_1, x_k>", approaches, log="y"),
+        Panel("lags; dotted: k - 1", "t", "|x_k - x_1| / |x_2 - x_1|", ratios),
+        Panel(circle, "t", "angle", paths, log="x", ylim=(-4.8, 3.6)),
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    arguments = command_line.study("causal", __doc__).parse_args(argv)
+def study(options: Options) -> Outcome:
+    """The approach, the second token, the circle."""
     found = approach()
     times = [(beta, second_time(beta)) for beta in SECOND_BETAS]
     rows = [(beta, time, second_product(beta, time)) for beta, time in times]
-    held = waiting(400 if arguments.full else 120)
-    if arguments.out is not None:
-        side_by_side.draw(panels(found, held), arguments.out / "causal.png")
-    tables = [approach_table(found), second_table(rows), "\n".join(map(str, findings(held)))]
-    return bars.conclude(tables, promised(found, rows, held), arguments.out, "causal")
+    held = waiting(400 if options.full else 120)
+    bars, seen = promised(found, rows, held), findings(held)
+    return Outcome(tables(found, rows), bars, seen, panels(found, held))
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

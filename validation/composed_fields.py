@@ -22,7 +22,7 @@ beginning of a step for those of its stages would show first order.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +40,8 @@ from pde.perceptron import Perceptron
 from pde.simulation import run_to
 from pde.steppers import EXPLICIT
 from pde.time_dependent import TimeDependent
-from validation import bars, convergence, exact, norms, side_by_side
+from validation import convergence, exact, norms
+from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
 
 UNTIL = 1.0
 
@@ -204,104 +205,81 @@ def on_particles() -> dict[tuple[str, str], convergence.Study]:
     return found
 
 
-def table(studies: dict[Any, convergence.Study]) -> str:
+def table(title: str, studies: dict[Any, convergence.Study]) -> Table:
     """One line for each case and scheme: the last two errors and their observed order."""
-    rows = []
-    for (name, scheme), study in studies.items():
-        errors = [f"{study.error[-2:][0]:.2e}", f"{study.error[-1]:.2e}"]
-        rows.append([name, str(scheme), *errors, *side_by_side.numbers([study.order[-1]], ".2f")])
-    return convergence.table(["case", "order or stepper", "coarse", "fine", "order"], rows)
+    rows = [
+        (name, scheme, one.error[-2:][0], one.error[-1], one.order[-1])
+        for (name, scheme), one in studies.items()
+    ]
+    columns = ["case", "order or stepper", *each(".2e", "coarse", "fine")]
+    return Table(title, [*columns, "order:.2f"], rows)
 
 
 LARGEST = {2: 4e-3, 4: 1e-6, "ssprk2": 3e-4, "ssprk3": 2e-5, "ssprk54": 1e-7}
 """Bars for the finest errors, of order 2 from 2,562 cells on."""
 
 
-def promised(cells: dict[Any, Any], particles: dict[Any, Any]) -> list[bars.Bar]:
+def promised(cells: dict[Any, Any], particles: dict[Any, Any]) -> Iterator[Bar]:
     """Orders in space at least the scheme's less 0.35, orders in time the stepper's to 0.15."""
-    found = []
     for (name, order), study in cells.items():
         what = f"{name}, cells of order {order}"
         if order == 2 and study.resolutions[-1].n_cells < 2562:
             continue
-        found.append(bars.at_most(f"{what}: error", study.error[-1], LARGEST[order]))
+        yield Bar.at_most(f"{what}: error", study.error[-1], LARGEST[order])
         if len(study.error) > 1:
-            found.append(bars.at_least(f"{what}: observed", study.order[-1], order - 0.35))
+            yield Bar.at_least(f"{what}: observed", study.order[-1], order - 0.35)
     for (name, stepper), study in particles.items():
         what, off = f"{name}, {stepper}", study.order[-1] - EXPLICIT[stepper].order
-        found.append(bars.at_most(f"{what}: observed order, off by", abs(off), 0.15))
-        found.append(bars.at_most(f"{what}: error", study.error[-1], LARGEST[stepper]))
-    return found
+        yield Bar.at_most(f"{what}: observed order, off by", abs(off), 0.15)
+        yield Bar.at_most(f"{what}: error", study.error[-1], LARGEST[stepper])
 
 
-def means(mesh: SphereMesh) -> dict[str, side_by_side.Curve]:
+def means(mesh: SphereMesh) -> list[Curve]:
     """First and third coordinate of the mean over time, all together: exact, cells, particles."""
     case = cases(3)[-1]
     assert case.mean is not None
-    times = np.linspace(0.0, 2.0, 21)
-    fine = np.linspace(0.0, 2.0, 201)
+    times, fine = np.linspace(0.0, 2.0, 21), np.linspace(0.0, 2.0, 201)
     cloud = quadrature(case.density(0.0), 3)
     equation = Equation(case.field)
-    runs = {
-        "cells": Simulation(FiniteVolume(mesh, equation), case.density(0.0)),
-        "particles": Simulation(
-            ParticleSystem(equation, cloud.weights), cloud.points, tolerance=1e-6
-        ),
-    }
-    exact_means = np.array([case.mean(t) for t in fine])
-    curves: dict[str, side_by_side.Curve] = {}
-    for i, axis in enumerate((0, 2)):
-        curves[f"x{axis + 1}, exact"] = (fine, exact_means[:, axis], "-", i)
-    for name, simulation in runs.items():
+    cells = Simulation(FiniteVolume(mesh, equation), case.density(0.0))
+    particles = Simulation(ParticleSystem(equation, cloud.weights), cloud.points, tolerance=1e-6)
+    found = {"exact": (fine, "-", np.array([case.mean(t) for t in fine]))}
+    for name, form, simulation in (("cells", "o", cells), ("particles", "x", particles)):
         measures = simulation.run(until=2.0, save_at=times).measures
-        found = np.array([mu.mean() for mu in measures])
-        for i, axis in enumerate((0, 2)):
-            form = "o" if name == "cells" else "x"
-            curves[f"x{axis + 1}, {name}"] = (times, found[:, axis], form, i)
-    return curves
-
-
-def panels(
-    cells: dict[Any, Any], particles: dict[Any, Any], mesh: SphereMesh
-) -> list[side_by_side.Panel]:
-    """The mean of everything together; errors on cells and of particles."""
-    log = {"yscale": "log"}
-    form = {2: "o-", 4: "s--", "perceptron": "s--", "all together": "o-"}
-    space: dict[str, side_by_side.Curve] = {
-        f"{name}, order {order}": (np.log10(study.h), study.error, form[order], i % 4)
-        for i, ((name, order), study) in enumerate(cells.items())
-    }
-    time: dict[str, side_by_side.Curve] = {}
-    for (name, stepper), study in particles.items():
-        if name in form:
-            time[f"{name}, {stepper}"] = (
-                np.log10(study.h),
-                study.error,
-                form[name],
-                STEPPERS.index(stepper),
-            )
+        found[name] = times, form, np.array([mu.mean() for mu in measures])
     return [
-        side_by_side.Panel("all together: mean", "t", "coordinate of the mean", means(mesh)),
-        side_by_side.Panel(
-            "cells: sphere (2), circle (4)", "log10 h", "relative l2 error", space, log
-        ),
-        side_by_side.Panel(
-            "particles", "log10 of the step", "error", time, log | {"ylim": (1e-9, 2.0)}
-        ),
+        Curve(at, values[:, axis], form, i, f"x{axis + 1}, {name}")
+        for name, (at, form, values) in found.items()
+        for i, axis in enumerate((0, 2))
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = bars.study_parser("composed_fields", __doc__, [8, 16], [16, 32])
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
-    cells, particles = on_cells(frequencies), on_particles()
-    tables = [f"cells\n{table(cells)}", f"particles\n{table(particles)}"]
-    if arguments.out is not None:
-        drawn = panels(cells, particles, icosphere(min(frequencies)))
-        side_by_side.draw(drawn, arguments.out / "composed_fields.png")
-    return bars.conclude(tables, promised(cells, particles), arguments.out, "composed_fields")
+def panels(cells: dict[Any, Any], particles: dict[Any, Any], mesh: SphereMesh) -> Iterator[Panel]:
+    """The mean of everything together; errors on cells and of particles."""
+    form = {2: "o-", 4: "s--", "perceptron": "s--", "all together": "o-"}
+    space = [
+        Curve(one.h, one.error, form[order], i % 4, f"{name}, order {order}")
+        for i, ((name, order), one) in enumerate(cells.items())
+    ]
+    time = [
+        Curve(one.h, one.error, form[name], STEPPERS.index(stepper), f"{name}, {stepper}")
+        for (name, stepper), one in particles.items()
+        if name in form
+    ]
+    yield Panel("all together: mean", "t", "coordinate of the mean", means(mesh))
+    yield Panel("cells: sphere (2), circle (4)", "h", "relative l2 error", space, log="xy")
+    yield Panel("particles", "step", "error", time, log="xy", ylim=(1e-9, 2.0))
+
+
+def study(options: Options) -> Outcome:
+    """All cases on cells and on particles."""
+    cells, particles = on_cells(options.frequencies), on_particles()
+    tables = [table("cells", cells), table("particles", particles)]
+    drawn = panels(cells, particles, icosphere(min(options.frequencies)))
+    return Outcome(tables, promised(cells, particles), panels=drawn)
+
+
+main = Command(study, meshes=[8, 16], full=[16, 32])
 
 
 if __name__ == "__main__":

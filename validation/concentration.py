@@ -34,10 +34,9 @@ finite-beta behaviour are findings.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +44,9 @@ from numpy.typing import NDArray
 from pde import SelfAttention
 from pde.arguments import Array
 from pde.limits import Projection, assumption_2, distance_to_pair, distance_to_space, limit_space
-from validation import bars, convergence, exact, side_by_side, wasserstein
+from validation import exact, fits, side_by_side, wasserstein
+from validation.problems.axes import symmetric, tilted
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 EARLY = 2.0
 """Until then cells and particles must agree to a cell width: nothing is narrower than a cell."""
@@ -67,12 +68,12 @@ class Case:
     @cached_property
     def V(self) -> Array:
         """(d, d) value matrix."""
-        return side_by_side.symmetric(self.v)
+        return symmetric(self.v)
 
     @cached_property
     def B(self) -> Array:
         """(d, d) bilinear form."""
-        return side_by_side.symmetric(self.b)
+        return symmetric(self.b)
 
     @cached_property
     def E(self) -> Array:
@@ -81,8 +82,8 @@ class Case:
 
     def law(self, x: Array) -> Array:
         """Density up to a factor: 1 + 0.6 <x, u>, where `vanishing` times |P_E x|^2."""
-        tilted = 1.0 + 0.6 * x[:, 0]
-        return tilted * np.square(x @ self.E).sum(axis=1) if self.vanishing else tilted
+        rho = tilted(x)
+        return rho * np.square(x @ self.E).sum(axis=1) if self.vanishing else rho
 
     @property
     def times(self) -> Array:
@@ -170,32 +171,32 @@ class Result:
 
     def minima(self, which: str) -> Array:
         """(n, 2) time and value of the closest approach, by beta."""
-        found = [side_by_side.minimum(self.case.times, c[which]) for c in self.curves.values()]
+        found = [fits.minimum(self.case.times, c[which]) for c in self.curves.values()]
         return np.array(found)
 
     def decay(self, beta: float, which: str) -> float:
         """Rate of the approach, from t = 1 until twice the minimum or 1 / sqrt(beta)."""
         t, values = self.case.times, self.curves[beta][which]
         near = values < max(2.0 * values.min(), beta**-0.5)
-        return side_by_side.rate(t, values, (t >= 1.0) & (t <= t[np.argmax(near)]))
+        return fits.rate(t, values, (t >= 1.0) & (t <= t[np.argmax(near)]))
 
     def rise(self, beta: float, which: str) -> float:
         """Rate of the way back, from twice the minimum until W2 = 0.6."""
         t, values = self.case.times, self.curves[beta][which]
         back = (t > t[np.argmin(values)]) & (values > 2.0 * values.min()) & (values < 0.6)
-        return -side_by_side.rate(t, values, back)
+        return -fits.rate(t, values, back)
 
     @property
     def cold_rate(self) -> float:
         """Rate of the zero-temperature flow from t = 2 on."""
         t = self.case.times
-        return side_by_side.rate(t, self.cold, self.resolved & (t >= 2.0))
+        return fits.rate(t, self.cold, self.resolved & (t >= 2.0))
 
     def slope(self, which: str) -> float:
         """Of the time of the minimum against log beta, where the minimum lies inside the times."""
         times = self.minima(which)[:, 0]
         inside = times < self.case.until
-        return side_by_side.slope(np.log(list(self.curves))[inside], times[inside])
+        return fits.slope(np.log(list(self.curves))[inside], times[inside])
 
 
 def measure(case: Case, frequency: int) -> Result:
@@ -208,28 +209,23 @@ def measure(case: Case, frequency: int) -> Result:
     return Result(case, mesh.spacing, curves, *zero_temperature(case))
 
 
-HEADER = ("beta", "sqrt(log/beta)", *("minimum", "at t", "decay", "rise") * 2)
-
-
-def table(result: Result) -> str:
+def table(result: Result) -> Table:
     """Closest approaches and rates, cells left, particles right, beside the theorem's scale."""
-    rows = []
+    case, rows = result.case, []
     for i, beta in enumerate(result.curves):
-        row: list[Any] = [f"{beta:g}", float(np.sqrt(np.log(beta + 1.0) / beta))]
+        row = [beta, np.sqrt(np.log(beta + 1.0) / beta)]
         for which in ("grid", "particles"):
             time, value = result.minima(which)[i]
             row += [value, time, result.decay(beta, which), result.rise(beta, which)]
-        rows.append(side_by_side.numbers(row))
-    case = result.case
-    return "\n".join(
-        [
-            f"{case.name}: W2 to Pi_# rho0; "
-            f"cells (left), particles (right), h = {result.width:.3f}",
-            f"assumption 2 with p = 1 {assumption_in_words(case)}",
-            convergence.table(HEADER, rows),
-            f"zero temperature: rate {result.cold_rate:.3f}, from the linearisation "
-            f"{case.expected_rate:.3f}, proven at least {case.proven_rate:.3f}",
-        ]
+        rows.append(row)
+    columns = ["beta:g", *each(".3f", "sqrt(log/beta)", *("minimum", "at t", "decay", "rise") * 2)]
+    return Table(
+        f"{case.name}: W2 to Pi_# rho0; cells (left), particles (right), h = {result.width:.3f}\n"
+        f"assumption 2 with p = 1 {assumption_in_words(case)}",
+        columns,
+        rows,
+        f"zero temperature: rate {result.cold_rate:.3f}, from the linearisation "
+        f"{case.expected_rate:.3f}, proven at least {case.proven_rate:.3f}",
     )
 
 
@@ -241,77 +237,59 @@ def assumption_in_words(case: Case) -> str:
     return str(assumption_2(case.E, case.law))
 
 
-def findings(result: Result) -> list[side_by_side.Finding]:
+def findings(result: Result) -> Iterator[Finding]:
     """What was measured of the claims that leave constants open: rates to 30%, slopes to 10%."""
-    case, found = result.case, []
+    case = result.case
     coldest = max(result.curves)
     c = case.expected_rate
     for which in ("grid", "particles"):
         name = f"{case.name}, {which}"
         rate = result.decay(coldest, which)
-        found.append(
-            side_by_side.Finding(
-                f"{name}: approach at beta = {coldest:g} with rate {rate:.2f}, c = {c:.2f}",
-                abs(rate - c) < 0.3 * c,
-            )
-        )
+        text = f"{name}: approach at beta = {coldest:g} with rate {rate:.2f}, c = {c:.2f}"
+        yield Finding(text, abs(rate - c) < 0.3 * c)
         slope = result.slope(which)
         if case.moves and np.isfinite(slope):
             text = f"{name}: time of the minimum = {slope:.2f} log beta + ..., at most 1/(2c)"
-            found.append(side_by_side.Finding(f"{text} = {0.5 / c:.2f}", 0.0 < slope < 0.55 / c))
+            yield Finding(f"{text} = {0.5 / c:.2f}", 0.0 < slope < 0.55 / c)
     lowest = result.minima("grid")[:, 1]
     if len(lowest) > 1:
-        text = (
-            f"{case.name}, grid: minimum from {lowest[0]:.3f} to {lowest[-1]:.3f}, falls with beta"
-        )
-        found.append(side_by_side.Finding(text, bool((np.diff(lowest) < 0.0).all())))
-    return found
+        text = f"{case.name}, grid: minimum from {lowest[0]:.3f} to {lowest[-1]:.3f}"
+        yield Finding(f"{text}, falls with beta", (np.diff(lowest) < 0.0).all())
 
 
-def promised(result: Result) -> list[bars.Bar]:
+def promised(result: Result) -> list[Bar]:
     """What is proven, and that cells and particles agree while nothing is narrower than a cell."""
     case = result.case
     early = case.times <= EARLY
     apart = max(np.abs(c["grid"] - c["particles"])[early].max() for c in result.curves.values())
+    proven = f"{case.name}: zero-temperature rate, proven"
+    alike = f"{case.name}: cells to particles in cell widths, t <= {EARLY:g}"
     return [
-        bars.at_least(
-            f"{case.name}: zero-temperature rate, proven", result.cold_rate, 0.9 * case.proven_rate
-        ),
-        bars.at_most(
-            f"{case.name}: cells to particles in cell widths, t <= {EARLY:g}",
-            apart / result.width,
-            1.0,
-        ),
+        Bar.at_least(proven, result.cold_rate, 0.9 * case.proven_rate),
+        Bar.at_most(alike, apart / result.width, 1.0),
     ]
 
 
-def panel(result: Result) -> side_by_side.Panel:
+def panel(result: Result) -> Panel:
     """W2 over time: cells as lines, particles as dots, the zero-temperature flow dashed."""
-    curves: dict[str, side_by_side.Curve] = {}
-    t = result.case.times
+    curves, t = [], result.case.times
     for i, (beta, values) in enumerate(result.curves.items()):
-        curves[f"beta = {beta:g}"] = (t, values["grid"], "-", i)
-        curves[f"_particles {beta:g}"] = (t, values["particles"], "o", i)
+        curves.append(Curve(t, values["grid"], "-", i, f"beta = {beta:g}"))
+        curves.append(Curve(t, values["particles"], "o", i))
     cold = np.where(result.resolved, result.cold, np.nan)
-    curves["zero temperature"] = (t, cold, "--", 7)
-    return side_by_side.Panel(
-        result.case.name, "t", "W2 to the limit; dots: particles", curves, {"yscale": "log"}
+    curves.append(Curve(t, cold, "--", 7, "zero temperature"))
+    return Panel(result.case.name, "t", "W2 to the limit; dots: particles", curves, log="y")
+
+
+def study(options: Options) -> Outcome:
+    """All cases at all their temperatures."""
+    results = (measure(case, options.frequency) for case in CASES if options.only in case.name)
+    return Outcome.joined(
+        Outcome([table(one)], promised(one), findings(one), [panel(one)]) for one in results
     )
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = bars.study_parser("concentration", __doc__, [12], [32])
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    results = [measure(case, frequency) for case in CASES if arguments.only in case.name]
-    shown = [f for result in results for f in findings(result)]
-    tables = [*map(table, results), "\n".join(map(str, shown))]
-    if arguments.out is not None:
-        side_by_side.draw(list(map(panel, results)), arguments.out / "concentration.png")
-    promises = [bar for result in results for bar in promised(result)]
-    return bars.conclude(tables, promises, arguments.out, "concentration")
+main = Command(study, meshes=[12], full=[32], only=True)
 
 
 if __name__ == "__main__":

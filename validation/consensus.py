@@ -22,9 +22,8 @@ near 1. Cells cannot follow below their own width.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +33,12 @@ from meshes.geometry import norm
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, Simulation, initial
 from pde.arguments import Array
 from pde.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
-from validation import bars, convergence, objectives, side_by_side
+from validation import fits
+from validation.problems import objectives
+from validation.problems.axes import AXES
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
+from validation.study.panels import SphereMap
 
 BETA, SIGMA = 15.0, 0.7
 TIMES = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -125,7 +129,7 @@ class Plain:
     def rate(self, which: str) -> float:
         """Of the variance, from where it is below 0.15 on."""
         values = self.cells[1][:, 1] if which == "grid" else self.average[:, 1]
-        return side_by_side.rate(TIMES, values, values < 0.15)
+        return fits.rate(TIMES, values, values < 0.15)
 
 
 def plain(frequencies: Sequence[int], n: int, seeds: int) -> Plain:
@@ -166,7 +170,7 @@ class Polarised:
 
 def polarised(frequency: int, n: int) -> Polarised:
     """Six equal minima, at + and - three axes in general position."""
-    axes = side_by_side.AXES[3]
+    axes = AXES[3]
     J = objectives.axes_quartic(axes)
     equation = consensus_equation(PolarisedConsensus(J, **POLARISED), SIGMA)
     mesh = icosphere(frequency)
@@ -197,217 +201,149 @@ Rates = dict[tuple[str, int], list[float]]
 """(objective, d) -> success rates for the numbers of particles."""
 
 
-def plain_table(result: Plain) -> str:
+def plain_table(result: Plain) -> Table:
     """Moments over time: cells, particles with their standard error, the difference."""
-    header = ["t"]
+    share = np.vstack([[np.nan, np.nan], result.share])
+    values = np.stack([result.cells[1], result.average, result.standard_error, share], axis=2)
+    columns = ["t:g"]
     for name in ("<E x, x*>", "variance"):
-        header += [f"{name}, cells", "particles", "+-", "share"]
-    rows = []
-    for i, t in enumerate(TIMES):
-        row = [f"{t:g}"]
-        for k in range(2):
-            share = "-" if i == 0 else f"{result.share[i - 1, k]:.2f}"
-            row += [
-                f"{result.cells[1][i, k]:.4f}",
-                f"{result.average[i, k]:.4f}",
-                f"{result.standard_error[i, k]:.4f}",
-                share,
-            ]
-        rows.append(row)
-    seeds = len(result.particles)
+        columns += [*each(".4f", f"{name}, cells", "particles", "+-"), "share:.2f"]
     title = (
         f"Rastrigin on S^2, beta = {BETA:g}, sigma = {SIGMA:g}, h = {result.width:.3f}, "
-        f"{seeds} clouds; share: difference by {ERRORS:g} standard errors + mesh error"
+        f"{len(result.particles)} clouds; share: difference by {ERRORS:g} standard errors + mesh "
+        "error"
     )
-    return f"{title}\n{convergence.table(header, rows)}"
+    return Table(title, columns, np.column_stack([TIMES, values.reshape(len(TIMES), -1)]))
 
 
-def polarised_table(result: Polarised) -> str:
+def polarised_table(result: Polarised) -> Table:
     """Mass within FOUND of the six minima over time."""
-    header = ["t", *(f"{name}, {what}" for name in ("cells", "particles") for what in _SHARES)]
+    words = ("least", "most", "all six")
+    heads = [f"{name}, {what}" for name in ("cells", "particles") for what in words]
     rows = []
-    pairs = zip(result.grid.measures, result.particles.measures, strict=True)
-    for t, both in zip(POLARISED_TIMES, pairs, strict=True):
-        row = [f"{t:g}"]
-        for mu in both:
-            shares = result.shares(mu)
-            row += [f"{shares.min():.3f}", f"{shares.max():.3f}", f"{shares.sum():.3f}"]
-        rows.append(row)
+    for t, *both in zip(
+        POLARISED_TIMES, result.grid.measures, result.particles.measures, strict=True
+    ):
+        shares = np.array([result.shares(mu) for mu in both])
+        ends = np.stack([shares.min(axis=1), shares.max(axis=1), shares.sum(axis=1)], axis=1)
+        rows.append((t, *ends.ravel()))
     settings = ", ".join(f"{name} = {value:g}" for name, value in POLARISED.items())
     title = f"polarised, six minima, {settings}: mass within {FOUND:g} of a minimum"
-    return f"{title}\n{convergence.table(header, rows)}"
+    return Table(title, ["t:g", *each(".3f", *heads)], rows)
 
 
-_SHARES = ("least", "most", "all six")
-
-
-def success_table(rates: Rates, numbers: Sequence[int], seeds: int) -> str:
-    """Success rates by objective, dimension and number of particles."""
-    header = ["objective", "d", "sigma", *(f"n = {n}" for n in numbers)]
-    rows = [
-        [name, str(d), f"{DIMENSIONS[d][0]:g}", *(f"{rate:.2f}" for rate in found)]
-        for (name, d), found in rates.items()
-    ]
-    title = f"particles, beta = {COLD:g}: share of {seeds} seeds that find the global minimiser"
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def promised(result: Plain, many: Polarised) -> list[bars.Bar]:
+def promised(result: Plain, many: Polarised) -> list[Bar]:
     """Cells and particles agree, end at the minimiser, and the polarised form finds all six."""
     cells, cloud = result.miss(result.grid), max(map(result.miss, result.clouds))
     found = [many.found(solution.measures[-1]) for solution in (many.grid, many.particles)]
     return [
-        bars.at_most("moments, cells to particles, share of their errors", result.share.max(), 1),
-        bars.at_most("cells: mean direction to x*, in cell widths", cells / result.width, 1),
-        bars.at_most("particles: the same distance, all seeds", cloud, 0.05),
-        bars.at_least("minima found at once, cells", found[0], 6),
-        bars.at_least("minima found at once, particles", found[1], 6),
+        Bar.at_most("moments, cells to particles, share of their errors", result.share.max(), 1),
+        Bar.at_most("cells: mean direction to x*, in cell widths", cells / result.width, 1),
+        Bar.at_most("particles: the same distance, all seeds", cloud, 0.05),
+        Bar.at_least("minima found at once, cells", found[0], 6),
+        Bar.at_least("minima found at once, particles", found[1], 6),
     ]
 
 
-def findings(result: Plain, many: Polarised, rates: Rates) -> list[side_by_side.Finding]:
+def findings(result: Plain, many: Polarised, rates: Rates) -> Iterator[Finding]:
     """Rates, shares, success in many dimensions."""
     expected = 2.0 - 2.0 * SIGMA**2
     rate, one = result.rate("particles"), many.found(many.plain)
     shares = many.shares(many.grid.measures[-1])
-    return [
-        side_by_side.Finding(
-            f"the particles' variance falls at {rate:.2f}, 2 lam - (d-1) sigma^2 = {expected:.2f}",
-            abs(rate - expected) < 0.15 * expected,
-        ),
-        side_by_side.Finding(
-            f"cells: each of six minima has {shares.min():.3f} to {shares.max():.3f} of the mass",
-            bool(np.abs(shares - 1.0 / 6.0).max() < 0.01),
-        ),
-        side_by_side.Finding(f"plain consensus decides for {one} of the six", one == 1),
-        side_by_side.Finding(
-            "the largest clouds succeed at least as often as the smallest",
-            all(found[-1] >= found[0] for found in rates.values()),
-        ),
-        *(
-            side_by_side.Finding(
-                f"{name}, d = {d}: found by {found[-1]:.2f} of the largest clouds", found[-1] > 0.9
-            )
-            for (name, d), found in rates.items()
-        ),
+    law = f"the particles' variance falls at {rate:.2f}, 2 lam - (d-1) sigma^2 = {expected:.2f}"
+    six = f"cells: each of six minima has {shares.min():.3f} to {shares.max():.3f} of the mass"
+    more = "the largest clouds succeed at least as often as the smallest"
+    yield from [
+        Finding(law, abs(rate - expected) < 0.15 * expected),
+        Finding(six, np.abs(shares - 1.0 / 6.0).max() < 0.01),
+        Finding(f"plain consensus decides for {one} of the six", one == 1),
+        Finding(more, all(few[-1] >= few[0] for few in rates.values())),
     ]
+    for (name, d), by_number in rates.items():
+        text = f"{name}, d = {d}: found by {by_number[-1]:.2f} of the largest clouds"
+        yield Finding(text, by_number[-1] > 0.9)
 
 
-def picture(
-    result: Plain, many: Polarised, rates: Rates, numbers: Sequence[int], path: Path
-) -> None:
-    """The objective, the density with particles at three times, moments, polarised, success."""
-    from matplotlib.figure import Figure
-
-    from pde.panels import style
-
-    mesh, J, fine = result.grid.mesh, objectives.rastrigin(result.best), icosphere(64)
-    lows = fine.centers[objectives.local_minima(J, fine)]
-    with style():
-        figure = Figure(figsize=(11.0, 5.2), layout="constrained")
-        axes = figure.subplots(2, 3, width_ratios=(1.15, 1.15, 1.0))
-        _map(axes[0, 0], fine, -J(fine.centers), None, lows, result.best)
-        axes[0, 0].set_title(f"-J, its {len(lows)} maxima (crosses), the global one (star)")
-        for panel, t in zip((axes[0, 1], axes[1, 0]), (1.0, 3.0), strict=True):
-            i = result.grid.index(t)
-            dots = result.clouds[0].states[i][:DOTS]
-            _map(panel, mesh, result.grid.states[i], dots, None, result.best)
-            panel.set_title(f"density on cells and {len(dots)} particles, t = {t:g}")
-        i = many.grid.index(2.0)
-        dots = many.particles.states[i][:DOTS]
-        _map(axes[1, 1], many.grid.mesh, many.grid.states[i], dots, many.minima, None)
-        axes[1, 1].set_title("polarised, t = 2: all six minima (crosses) at once")
-        _moments(axes[0, 2], result)
-        _success(axes[1, 2], rates, numbers)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+def maps(result: Plain, many: Polarised) -> Iterator[Panel]:
+    """The objective; the density with particles at two times; the polarised one."""
+    J, fine, best = objectives.rastrigin(result.best), icosphere(64), result.best[None]
+    lows, values = fine.centers[objectives.local_minima(J, fine)], -J(fine.centers)
+    look: dict[str, Any] = {"longitude": -np.pi / 2.0}
+    limits = float(values.min()), float(values.max())
+    title = f"-J, its {len(lows)} maxima (crosses), the global one (star)"
+    yield Panel(title, "", "", [SphereMap(fine, values, limits, crosses=lows, stars=best, **look)])
+    for t in (1.0, 3.0):
+        i = result.grid.index(t)
+        dots = result.clouds[0].states[i][:DOTS]
+        density = SphereMap(result.grid.mesh, result.grid.states[i], dots=dots, stars=best, **look)
+        yield Panel(f"density on cells and {len(dots)} particles, t = {t:g}", "", "", [density])
+    i = many.grid.index(2.0)
+    dots = many.particles.states[i][:DOTS]
+    density = SphereMap(many.grid.mesh, many.grid.states[i], dots=dots, crosses=many.minima, **look)
+    yield Panel("polarised, t = 2: all six minima (crosses) at once", "", "", [density])
 
 
-def _map(
-    axes: Any, mesh: SphereMesh, values: Array, dots: Array | None, crosses: Any, star: Any
-) -> None:
-    """Values on cells as a map of equal areas, with dots, crosses and a star on it."""
-    from matplotlib.colors import Normalize
-    from matplotlib.patheffects import withStroke
-
-    from pde.panels import density_norm, draw_density
-    from pde.projections import CellRaster, Mollweide
-
-    projection = Mollweide(-np.pi / 2.0)
-    norm = Normalize(float(values.min()), float(values.max()))
-    if dots is not None:
-        norm = density_norm(mesh, [values])
-    draw_density(axes, CellRaster(mesh, projection, 400), values, norm)
-    halo = [withStroke(linewidth=2.0, foreground="0.15")]
-    if dots is not None:
-        look = {"ms": 2.5, "mfc": "w", "mec": "0.2", "mew": 0.3, "zorder": 4}
-        axes.plot(*projection.project(dots)[0].T, "o", **look)
-    if crosses is not None:
-        look = {"ms": 5, "color": "w", "zorder": 5, "path_effects": halo}
-        axes.plot(*projection.project(crosses)[0].T, "x", **look)
-    if star is not None:
-        look = {"ms": 11, "mfc": "#e8452c", "mec": "w", "mew": 0.7, "zorder": 6}
-        axes.plot(*projection.project(star[None])[0].T, "*", **look)
-    axes.set_xlim(-1.02 * projection.half_width, 1.02 * projection.half_width)
-    axes.set_ylim(-1.02 * projection.half_height, 1.02 * projection.half_height)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-
-
-def _moments(axes: Any, result: Plain) -> None:
+def moment_panel(result: Plain) -> Panel:
     """Both moments over time; the particles' with their standard errors."""
-    names = ("1 - <E x, x*>", "variance")
-    for k, name in enumerate(names):
-        flip = (lambda v: 1.0 - v) if k == 0 else (lambda v: v)
-        axes.plot(TIMES, flip(result.cells[1][:, k]), color=f"C{k}", label=f"{name}, cells")
-        axes.errorbar(
-            TIMES,
-            flip(result.average[:, k]),
-            ERRORS * result.standard_error[:, k],
-            fmt="o",
-            ms=3,
-            color=f"C{k}",
-            label=f"{name}, particles",
-        )
-    axes.set(xlabel="t", yscale="log", title="moments, bars of three standard errors")
-    axes.set_ylim(1e-3, 2.0)
-    axes.grid(alpha=0.3)
-    axes.legend()
+    curves = []
+    for k, (name, base, sign) in enumerate((("1 - <E x, x*>", 1.0, -1.0), ("variance", 0.0, 1.0))):
+        cells, average = base + sign * result.cells[1][:, k], base + sign * result.average[:, k]
+        error = ERRORS * result.standard_error[:, k]
+        curves.append(Curve(TIMES, cells, "-", k, f"{name}, cells"))
+        curves.append(Curve(TIMES, average, "o", k, f"{name}, particles", error))
+    title = f"moments, bars of {ERRORS:g} standard errors"
+    return Panel(title, "t", "", curves, log="y", ylim=(1e-3, 2.0))
 
 
-def _success(axes: Any, rates: Rates, numbers: Sequence[int]) -> None:
-    """Success rates against the number of particles."""
-    for i, ((name, d), found) in enumerate(rates.items()):
-        axes.plot(numbers, found, ("o-", "s--", "o:", "s-.")[i % 4], ms=4, label=f"{name}, d = {d}")
-    axes.set(xscale="log", xlabel="particles", ylabel="share of seeds", ylim=(-0.05, 1.05))
-    axes.set_xticks(numbers, [str(n) for n in numbers])
-    axes.minorticks_off()
-    axes.set_title("global minimiser found")
-    axes.grid(alpha=0.3)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
+def panels(result: Plain, many: Polarised, rates: Rates, numbers: Sequence[int]) -> Iterator[Panel]:
+    """The objective, the density with particles, moments, polarised, success."""
+    objective, early, late, six = maps(result, many)
+    curves = [
+        Curve(numbers, found, ("o-", "s--", "o:", "s-.")[i % 4], i, f"{name}, d = {d}")
+        for i, ((name, d), found) in enumerate(rates.items())
+    ]
+    success = Panel(
+        "global minimiser found",
+        "particles",
+        "share of seeds",
+        curves,
+        log="x",
+        ylim=(-0.05, 1.05),
+        xticks=numbers,
+    )
+    yield from (objective, early, moment_panel(result), late, six, success)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is promised holds."""
-    parser = bars.study_parser("consensus", __doc__, [8, 16], [16, 32])
-    parser.add_argument("--particles", type=int, default=2000, metavar="N")
-    parser.add_argument("--seeds", type=int, default=8, metavar="S")
-    parser.add_argument("--numbers", type=int, nargs="+", default=[50, 200, 800], metavar="N")
-    arguments = parser.parse_args(argv)
-    frequencies, seeds = bars.chosen_frequencies(arguments)[-2:], arguments.seeds
-    result = plain(frequencies, arguments.particles, seeds)
-    many = polarised(frequencies[0], 600)
+def study(options: Options) -> Outcome:
+    """Plain, polarised, many dimensions."""
+    seeds, numbers = options.seeds, options.numbers
+    result = plain(options.frequencies[-2:], options.particles, seeds)
+    many = polarised(options.frequencies[-2:][0], 600)
     rates = {
-        (name, d): [success_rate(name, d, n, seeds) for n in arguments.numbers]
+        (name, d): [success_rate(name, d, n, seeds) for n in numbers]
         for d in DIMENSIONS
         for name in ("rastrigin", "ackley")
     }
-    if arguments.out is not None:
-        picture(result, many, rates, arguments.numbers, arguments.out / "consensus.png")
-    tables = [plain_table(result), polarised_table(many)]
-    tables.append(success_table(rates, arguments.numbers, seeds))
-    tables.append("\n".join(map(str, findings(result, many, rates))))
-    return bars.conclude(tables, promised(result, many), arguments.out, "consensus")
+    columns = ["objective", "d", "sigma:g"]
+    columns += each(".2f", *(f"n = {n}" for n in numbers))
+    title = f"particles, beta = {COLD:g}: share of {seeds} seeds that find the global minimiser"
+    rows = [(name, d, DIMENSIONS[d][0], *found) for (name, d), found in rates.items()]
+    return Outcome(
+        [plain_table(result), polarised_table(many), Table(title, columns, rows)],
+        promised(result, many),
+        findings(result, many, rates),
+        panels(result, many, rates, numbers),
+    )
+
+
+main = Command(
+    study,
+    Option("--particles", 2000, type=int, metavar="N", help="in a cloud"),
+    Option("--seeds", 8, type=int, metavar="S", help="clouds"),
+    Option.numbers("--numbers", [50, 200, 800], "N", "in many dimensions"),
+    meshes=[8, 16],
+    full=[16, 32],
+)
 
 
 if __name__ == "__main__":

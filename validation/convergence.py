@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pde.arguments import Array, function, positive, real_array, shown
+from validation.study import Curve, Panel, Table, draw
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +41,14 @@ class Study:
         order[1:] = np.where(measurable, np.log(ratio) / np.log(self.h[:-1] / self.h[1:]), np.nan)
         return order
 
-    def __str__(self) -> str:
+    def table(self, title: str = "") -> Table:
+        """Errors and observed orders, coarse to fine."""
         rows = zip(self.resolutions, self.h, self.error, self.order, strict=True)
-        return table(
-            ["resolution", "h", self.name, "order"],
-            [
-                [str(r), f"{h:.4g}", f"{e:.3e}", "" if np.isnan(p) else f"{p:.2f}"]
-                for r, h, e, p in rows
-            ],
-        )
+        columns = ["resolution", "h:.4g", f"{self.name}:.3e", "order:.2f"]
+        return Table(title, columns, [(*row, None if np.isnan(p) else p) for *row, p in rows])
+
+    def __str__(self) -> str:
+        return str(self.table())
 
     def plot(self, path: str | Path) -> Path:
         """A log-log picture of the error with the slope of its last order; returns the path."""
@@ -91,42 +91,19 @@ def study(
     return Study(resolutions, h, errors, name)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Text in right-aligned columns.
-
-    >>> print(table(["n", "error"], [["8", "0.5"], ["16", "0.125"]]))
-     n  error
-     8    0.5
-    16  0.125
-    """
-    lines = [list(header), *(list(row) for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
-def plot(studies: dict[str, Study], path: str | Path, title: str = "") -> Path:
-    """Log-log picture of several studies, each labelled with its last observed order."""
-    from matplotlib.figure import Figure
-
-    many = len(studies) > 4
-    figure = Figure(figsize=(9.0 if many else 5.5, 4.5), layout="constrained")
-    axes = figure.add_subplot()
+def panel(studies: Mapping[str, Study], title: str = "") -> Panel:
+    """Errors over widths on logarithmic axes, each labelled with its last observed order."""
+    curves = []
     for i, (label, one) in enumerate(studies.items()):
         last = one.order[-1]
         order = "" if np.isnan(last) else f" (order {last:.2f})"
         # After ten, the colours begin again.
-        style = ("o-", "s--", "^:")[i // 10 % 3]
-        axes.loglog(one.h, one.error, style, label=f"{label}{order}")
-    axes.set(xlabel="h", ylabel="error", title=title)
-    axes.grid(which="both", alpha=0.3)
-    if many:
-        figure.legend(loc="outside right upper", fontsize="x-small")
-    else:
-        axes.legend()
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path
+        form = ("o-", "s--", "^:")[i // 10 % 3]
+        curves.append(Curve(one.h, one.error, form, i, f"{label}{order}"))
+    return Panel(title, "h", "error", curves, log="xy")
+
+
+def plot(studies: Mapping[str, Study], path: str | Path, title: str = "") -> Path:
+    """Log-log picture of several studies, each labelled with its last observed order."""
+    draw([panel(studies, title)], Path(path))
+    return Path(path)

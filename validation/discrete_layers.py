@@ -25,8 +25,10 @@ under Pre-LN with r', under Post-LN with r = 1 before every layer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +38,10 @@ from pde.causal import CausalTokens
 from pde.layers import through_layers
 from pde.normalisation import NormalisedTokens
 from pde.simulation import run_to
-from validation import bars, command_line, convergence, exact, side_by_side
-from validation.equiangular_tokens import gaps, time_to, tokens
+from validation import convergence, exact, fits
+from validation.convergence import Study
+from validation.exact.equiangular_tokens import gaps, time_to, tokens
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 SYSTEMS = {
     "post_ln": {},
@@ -66,7 +70,7 @@ def cloud(n: int, d: int, seed: int = 21) -> Array:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def orders(counts: Sequence[int]) -> dict[str, convergence.Study]:
+def orders(counts: Sequence[int]) -> dict[str, Study]:
     """Errors of layers against the flow at TIME for every scheme, and causal; 24 tokens in R^16."""
     n, d = 24, 16
     V, B = 0.5 * np.random.default_rng(22).standard_normal((2, d, d)) / np.sqrt(d)
@@ -119,7 +123,7 @@ class Gathering:
     def layers(self) -> float:
         """Number of layers until 1-g is 1 - REACHED, between two by the logarithm."""
         steps = np.arange(len(self.gap), dtype=float)
-        return side_by_side.crossing(steps, -np.log(self.gap), -np.log(1.0 - REACHED))
+        return fits.crossing(steps, -np.log(self.gap), -np.log(1.0 - REACHED))
 
 
 def gathering(step: float) -> Gathering:
@@ -160,81 +164,58 @@ def turning(step: float | None) -> tuple[Array, Array]:
     return step * np.arange(float(len(states))), np.square(states[..., 0]).mean(axis=1)
 
 
-def order_table(studies: dict[str, convergence.Study]) -> str:
-    """Errors by step and system."""
-    h = next(iter(studies.values())).h
-    header = ["h", *studies, "order, least", "largest"]
-    rows = []
-    for i, step in enumerate(h):
-        errors = [f"{study.error[i]:.2e}" for study in studies.values()]
-        order = [study.order[i] for study in studies.values()]
-        rows.append(
-            [f"{step:.4g}", *errors, *side_by_side.numbers([min(order), max(order)], ".3f")]
-        )
-    title = f"24 tokens in R^16, V and B random about I, beta = 2: layers to flow at t = {TIME:g}"
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def gathering_table(runs: Sequence[Gathering]) -> str:
-    """Layers and time until REACHED."""
-    time = time_to(REACHED, N_TOKENS, BETA)
-    rows = [
-        [
-            f"{run.step:g}",
-            f"{run.layers():.2f}",
-            f"{run.step * run.layers():.3f}",
-            f"{run.step / np.log1p(run.step):.3f}",
-        ]
+def tables(studies: dict[str, Study], runs: Sequence[Gathering], factors: Array) -> list[Table]:
+    """Errors by step and system; layers and time until REACHED; contraction by the formulas."""
+    errors = np.array([one.error for one in studies.values()])
+    order = np.array([one.order for one in studies.values()])
+    steps = next(iter(studies.values())).h
+    by_step = np.vstack([steps, errors, order.min(axis=0), order.max(axis=0)]).T
+    columns = ["h:.4g", *each(".2e", *studies), *each(".3f", "order, least", "largest")]
+    gathered: list[Any] = [
+        (run.step, run.layers(), run.step * run.layers(), run.step / np.log1p(run.step))
         for run in runs
     ]
-    rows.append(["flow", "", f"{time:.3f}", "1.000"])
-    title = f"{N_TOKENS} orthogonal tokens, V = B = I, beta = {BETA:g}, until g = {REACHED:g}"
-    header = ["h", "layers", "h * layers", "h / log(1+h)"]
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def contraction_table(rows: Sequence[tuple[float, float, float]]) -> str:
-    """Measured factors beside their formulas."""
-    cells = [
-        [
-            f"{scaled:g}",
-            f"{layer:.5g}",
-            f"{(1.0 + scaled) ** -2:.5g}",
-            f"{flow:.5g}",
-            f"{np.exp(-2.0 * scaled):.5g}",
-        ]
-        for scaled, layer, flow in rows
+    gathered.append(("flow", None, time_to(REACHED, N_TOKENS, BETA), 1.0))
+    heads = ["h:g", "layers:.2f", *each(".3f", "h * layers", "h / log(1+h)")]
+    scaled, layer, flow = factors.T
+    formulas = (1.0 + scaled) ** -2, np.exp(-2.0 * scaled)
+    contracted = np.column_stack([scaled, layer, formulas[0], flow, formulas[1]])
+    names = "layer", "(1 + h lam)^-2", "flow", "e^(-2 h lam)"
+    return [
+        Table(
+            f"24 tokens in R^16, V and B random about I, beta = 2: layers to flow at t = {TIME:g}",
+            columns,
+            by_step,
+        ),
+        Table(
+            f"{N_TOKENS} orthogonal tokens, V = B = I, beta = {BETA:g}, until g = {REACHED:g}",
+            heads,
+            gathered,
+        ),
+        Table(
+            "factor of 1 - <x_i, x_j> near consensus", ["h lam:g", *each(".5g", *names)], contracted
+        ),
     ]
-    header = ["h lam", "layer", "(1 + h lam)^-2", "flow", "e^(-2 h lam)"]
-    return f"factor of 1 - <x_i, x_j> near consensus\n{convergence.table(header, cells)}"
 
 
-def promised(
-    studies: dict[str, convergence.Study],
-    runs: Sequence[Gathering],
-    rows: Sequence[tuple[float, float, float]],
-) -> list[bars.Bar]:
+def promised(studies: dict[str, Study], runs: Sequence[Gathering], rows: Any) -> Iterator[Bar]:
     """First order; the exact map; the contraction of layers and flow."""
-    found = []
     for name, study in studies.items():
         off = abs(study.order[-1] - 1.0)
-        found.append(bars.at_most(f"{name}: |order - 1| on the two finest", off, 0.1))
-        found.append(bars.at_most(f"{name}: finest error over h", study.error[-1] / study.h[-1], 2))
+        yield Bar.at_most(f"{name}: |order - 1| on the two finest", off, 0.1)
+        yield Bar.at_most(f"{name}: finest error over h", study.error[-1] / study.h[-1], 2)
     worst = max(run.error for run in runs)
-    found.append(bars.at_most("equiangular tokens to the map, 1-g relative", worst, 1e-9))
+    yield Bar.at_most("equiangular tokens to the map, 1-g relative", worst, 1e-9)
     layer = max(abs(measured * (1.0 + scaled) ** 2 - 1.0) for scaled, measured, _ in rows)
     flow = max(abs(measured * np.exp(2.0 * scaled) - 1.0) for scaled, _, measured in rows)
-    found.append(bars.at_most("contraction of a layer to (1 + h lam)^-2, relative", layer, 1e-3))
-    found.append(bars.at_most("contraction of the flow to e^(-2 h lam), relative", flow, 1e-3))
-    return found
+    yield Bar.at_most("contraction of a layer to (1 + h lam)^-2, relative", layer, 1e-3)
+    yield Bar.at_most("contraction of the flow to e^(-2 h lam), relative", flow, 1e-3)
 
 
-def findings(
-    runs: Sequence[Gathering], turns: dict[str, tuple[Array, Array]]
-) -> list[side_by_side.Finding]:
+def findings(runs: Sequence[Gathering], turns: dict[str, tuple[Array, Array]]) -> list[Finding]:
     """Layers are slower than the flow; large ones end on another axis."""
-    time = time_to(REACHED, N_TOKENS, BETA)
-    first = runs[0]
+    time, first = time_to(REACHED, N_TOKENS, BETA), runs[0]
+    needed = first.step * first.layers()
     ends = {name: float(share[-1]) for name, (_, share) in turns.items()}
     words = ", ".join(f"{name}: {share:.3f}" for name, share in ends.items())
     threshold = 2.0 / (abs(TURNING[0]) - TURNING[1])
@@ -242,95 +223,71 @@ def findings(
         abs(ends[f"h = {step:g}"] - (1.0 if step > threshold else 0.0)) < 0.01
         for step in TURNING_STEPS
     )
+    slower = f"layers of size {first.step:g} need {needed:.2f} for what the flow does in {time:.2f}"
+    where = f"V = diag{TURNING}, mean <x, e1>^2 in the end, {words}: 1 where h > {threshold:.3g}"
     return [
-        side_by_side.Finding(
-            f"layers of size {first.step:g} need {first.step * first.layers():.2f} for what the "
-            f"flow does in {time:.2f}",
-            first.step * first.layers() > time,
-        ),
-        side_by_side.Finding(
-            f"V = diag{TURNING}, mean <x, e1>^2 in the end, {words}: 1 where h > "
-            f"{threshold:.3g}, else 0",
-            expected and abs(ends["flow"]) < 0.01,
-        ),
+        Finding(slower, needed > time),
+        Finding(f"{where}, else 0", expected and abs(ends["flow"]) < 0.01),
     ]
 
 
-def order_panel(studies: dict[str, convergence.Study]) -> side_by_side.Panel:
-    """Errors over h."""
-    curves: dict[str, side_by_side.Curve] = {
-        name: (study.h, study.error, "o-", i) for i, (name, study) in enumerate(studies.items())
-    }
-    h = next(iter(studies.values())).h
-    curves["slope 1"] = (h, 0.05 * h, "--", 7)
-    log = {"xscale": "log", "yscale": "log"}
-    return side_by_side.Panel("layers to flow", "h", "error", curves, log)
-
-
-def gathering_panel(runs: Sequence[Gathering]) -> side_by_side.Panel:
-    """1-g over h times the number of layers."""
-    times = np.linspace(0.0, 8.0, 81)
-    curves: dict[str, side_by_side.Curve] = {}
+def layer_panels(studies: dict[str, Study], runs: Sequence[Gathering]) -> Iterator[Panel]:
+    """Errors over h; 1-g over h times the number of layers."""
+    curves = [
+        Curve(one.h, one.error, "o-", i, name) for i, (name, one) in enumerate(studies.items())
+    ]
+    h = curves[0].x
+    curves.append(Curve(h, 0.05 * h, "--", 7, "slope 1"))
+    yield Panel("layers to flow", "h", "error", curves, log="xy")
+    times, gathered = np.linspace(0.0, 8.0, 81), []
     for i, run in enumerate(runs):
         t = run.step * np.arange(len(run.gap))
         seen = t <= times[-1]
-        curves[f"h = {run.step:g}"] = (t[seen], run.gap[seen], "o-", i)
+        gathered.append(Curve(t[seen], run.gap[seen], "o-", i, f"h = {run.step:g}"))
     flow = 1.0 - exact.equiangular(N_TOKENS, BETA, 0.0, times)
-    curves["flow"] = (times, flow, "--", 7)
+    gathered.append(Curve(times, flow, "--", 7, "flow"))
     title = f"orthogonal tokens, beta = {BETA:g}"
-    return side_by_side.Panel(title, "t = h * layers", "1 - g", curves, {"yscale": "log"})
+    yield Panel(title, "t = h * layers", "1 - g", gathered, log="y")
 
 
-def contraction_panel(rows: Sequence[tuple[float, float, float]]) -> side_by_side.Panel:
-    """Factors near consensus over h lam: measured and by their formulas."""
-    scaled, layer, flow = np.array(rows).T
+def consensus_panels(factors: Array, turns: dict[str, tuple[Array, Array]]) -> Iterator[Panel]:
+    """Factors near consensus over h lam; the share of the first axis, before all is decided."""
+    scaled, layer, flow = factors.T
     left, right = np.linspace(-5.0, -1.05, 80), np.linspace(-0.95, 4.0, 80)
     shown, inside = np.linspace(-2.5, 2.5, 80), np.abs(scaled) <= 2.5
-    curves: dict[str, side_by_side.Curve] = {
-        "layer": (scaled, layer, "o", 0),
-        "(1 + h lam)^-2": (left, (1.0 + left) ** -2, "-", 0),
-        "_right": (right, (1.0 + right) ** -2, "-", 0),
-        "flow": (scaled[inside], flow[inside], "s", 7),
-        "e^(-2 h lam)": (shown, np.exp(-2.0 * shown), "--", 7),
-        "_one": ([-5.0, 4.0], [1.0, 1.0], ":", 7),
-    }
-    title = "contraction near consensus"
-    return side_by_side.Panel(title, "h lam", "factor of 1 - g", curves, {"yscale": "log"})
-
-
-def turning_panel(turns: dict[str, tuple[Array, Array]]) -> side_by_side.Panel:
-    """The share of the first axis over time, before all is decided."""
-    curves: dict[str, side_by_side.Curve] = {}
+    contracted = [
+        Curve(scaled, layer, "o", 0, "layer"),
+        Curve(left, (1.0 + left) ** -2, "-", 0, "(1 + h lam)^-2"),
+        Curve(right, (1.0 + right) ** -2, "-", 0),
+        Curve(scaled[inside], flow[inside], "s", 7, "flow"),
+        Curve(shown, np.exp(-2.0 * shown), "--", 7, "e^(-2 h lam)"),
+        Curve([-5.0, 4.0], [1.0, 1.0], ":", 7),
+    ]
+    yield Panel("contraction near consensus", "h lam", "factor of 1 - g", contracted, log="y")
+    curves = []
     for i, (name, (t, share)) in enumerate(turns.items()):
-        seen = t <= 0.5 * UNTIL
         form, colour = ("--", 7) if name == "flow" else ("-", i)
-        curves[name] = (t[seen], share[seen], form, colour)
-    return side_by_side.Panel(f"V = diag{TURNING}", "t = h * layers", "mean <x, e1>^2", curves)
+        curves.append(Curve(t[t <= 0.5 * UNTIL], share[t <= 0.5 * UNTIL], form, colour, name))
+    yield Panel(f"V = diag{TURNING}", "t = h * layers", "mean <x, e1>^2", curves)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    arguments = command_line.study("discrete_layers", __doc__).parse_args(argv)
-    counts = [2, 4, 8, 16, 32, 64, 128, *([256, 512] if arguments.full else [])]
+def study(options: Options) -> Outcome:
+    """Orders, equiangular tokens, contraction, turning."""
+    counts = [2, 4, 8, 16, 32, 64, 128, *([256, 512] if options.full else [])]
     studies = orders(counts)
     runs = [gathering(step) for step in STEPS]
-    rows = [(scaled, *contraction(scaled)) for scaled in SCALED]
+    factors = np.array([(scaled, *contraction(scaled)) for scaled in SCALED])
     turns = {f"h = {step:g}": turning(step) for step in TURNING_STEPS} | {"flow": turning(None)}
-    if arguments.out is not None:
-        drawn = [
-            order_panel(studies),
-            gathering_panel(runs),
-            contraction_panel(rows),
-            turning_panel(turns),
-        ]
-        side_by_side.draw(drawn, arguments.out / "discrete_layers.png", columns=2)
-    tables = [
-        order_table(studies),
-        gathering_table(runs),
-        contraction_table(rows),
-        "\n".join(map(str, findings(runs, turns))),
-    ]
-    return bars.conclude(tables, promised(studies, runs, rows), arguments.out, "discrete_layers")
+    return Outcome(
+        tables(studies, runs, factors),
+        promised(studies, runs, factors),
+        findings(runs, turns),
+        chain(layer_panels(studies, runs), consensus_panels(factors, turns)),
+        columns=2,
+    )
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

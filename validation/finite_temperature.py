@@ -25,7 +25,9 @@ from pde import Equation, FiniteVolume, SelfAttention, initial
 from pde.arguments import Array
 from pde.reconstruction import Reconstruction
 from pde.simulation import run_to
-from validation import bars, convergence, exact, norms
+from validation import convergence, exact, norms
+from validation.problems.axisymmetric import axisymmetric_solution
+from validation.study import Bar, Command, Options, Outcome, Table, each
 from validation.transfer import evaluate
 
 GENERAL_V = np.array([[1.0, 0.4, -0.2], [-0.3, 0.7, 0.5], [0.1, -0.2, 1.2]])
@@ -73,17 +75,6 @@ def infinite_temperature(V: Array, w0: Sequence[float], until: float) -> Any:
     solution = exact.InfiniteTemperature(V, w0)
     field = SelfAttention(V, np.eye(len(V)), beta=0.0)
     return against_averages(field, solution.density(0.0), solution.density(until), until)
-
-
-def axisymmetric_solution(
-    beta: float, normalized: bool = True
-) -> tuple[SelfAttention, exact.AxisymmetricAttention]:
-    """A field with a common axis of V and B, and its solution from one smooth bump."""
-    v, b, kappa = (0.8, 1.3), (1.5, 1.0), 1.0
-    profile = lambda u: kappa * np.exp(kappa * u) / np.sinh(kappa)  # noqa: E731
-    V, B = np.diag([v[0], v[0], v[1]]), np.diag([b[0], b[0], b[1]])
-    solution = exact.AxisymmetricAttention(v, b, beta, profile, normalized)
-    return SelfAttention(V, B, beta, normalized), solution
 
 
 def axisymmetric(beta: float, normalized: bool, until: float) -> Any:
@@ -165,36 +156,10 @@ def cases() -> Iterator[Case]:
             yield Case(name, mesh_of, growth(beta, degree, d, normalized))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where every case reaches the order of its scheme."""
-    parser = bars.study_parser("finite_temperature", __doc__, [6, 12], [8, 16, 32])
-    bars.add_orders(parser, [2, 4])
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
-    rows, studies, promises = [], {}, []
-    for case in cases():
-        if arguments.only not in case.name:
-            continue
-        for order in arguments.orders:
-            study = refined(case, order, frequencies)
-            rows.append(row(case, order, study))
-            studies[f"{case.name}, order {order}"] = study
-            if len(frequencies) > 1:
-                promises.append(promised(case, order, study))
-    header = ["case", "order", *(f"error, f = {f}" for f in frequencies), "observed"]
-    table = convergence.table(header, rows)
-    if arguments.out is not None:
-        convergence.plot(studies, arguments.out / "finite_temperature.png")
-    return bars.conclude([table], promises, arguments.out, "finite_temperature")
-
-
 def refined(case: Case, order: int, frequencies: Sequence[int]) -> convergence.Study:
     """The case's errors at one order, mesh by mesh."""
     return convergence.study(
-        lambda f: case.error(case.mesh_of(f), order),
-        frequencies,
-        lambda f: case.mesh_of(f).spacing,
+        lambda f: case.error(case.mesh_of(f), order), frequencies, lambda f: case.mesh_of(f).spacing
     )
 
 
@@ -204,21 +169,34 @@ def time_error(mesh: SphereMesh, order: int) -> float:
     return FiniteVolume(mesh, still, order=order).accuracy(order)
 
 
-def promised(case: Case, order: int, study: convergence.Study) -> bars.Bar:
+def promised(case: Case, order: int, errors: convergence.Study) -> Bar:
     """The scheme's order on the two finest meshes, or an error at the floor of the case."""
-    name, error = f"{case.name}, order {order}", float(study.error[-1])
-    floor = FLOOR + time_error(case.mesh_of(study.resolutions[-1]), order)
-    if error < floor:
-        return bars.at_most(f"{name}: error at its floor", error, floor)
-    slack = 0.35 if study.resolutions[-1] >= ASYMPTOTIC else 0.85
-    return bars.at_least(f"{name}: observed order", float(study.order[-1]), order - slack)
+    floor = FLOOR + time_error(case.mesh_of(errors.resolutions[-1]), order)
+    if errors.error[-1] < floor:
+        return Bar.at_most(
+            f"{case.name}, order {order}: error at its floor", errors.error[-1], floor
+        )
+    slack = 0.35 if errors.resolutions[-1] >= ASYMPTOTIC else 0.85
+    name = f"{case.name}, order {order}: observed order"
+    return Bar.at_least(name, errors.order[-1], order - slack)
 
 
-def row(case: Case, order: int, study: convergence.Study) -> list[str]:
-    """A line of the table."""
-    last = study.order[-1]
-    observed = "" if np.isnan(last) else f"{last:.2f}"
-    return [case.name, str(order), *(f"{e:.2e}" for e in study.error), observed]
+def study(options: Options) -> Outcome:
+    """Every case at the order of its scheme."""
+    rows, studies, promises = [], {}, []
+    for case in cases():
+        for order in options.orders if options.only in case.name else ():
+            name = f"{case.name}, order {order}"
+            errors = studies[name] = refined(case, order, options.frequencies)
+            rows.append((case.name, order, *errors.error, errors.order[-1]))
+            if len(errors.error) > 1:
+                promises.append(promised(case, order, errors))
+    heads = [f"error, f = {f}" for f in options.frequencies]
+    columns = ["case", "order", *each(".2e", *heads), "observed:.2f"]
+    return Outcome([Table("", columns, rows)], promises, panels=[convergence.panel(studies)])
+
+
+main = Command(study, meshes=[6, 12], full=[8, 16, 32], orders=[2, 4], only=True)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ cells fills the cells around its axis: two cell widths are allowed.
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,11 +33,13 @@ from pde import Measure, SelfAttention, initial
 from pde.arguments import Array
 from pde.limits import distance_to_pair
 from pde.partition import log_partition
-from validation import bars, convergence, side_by_side
+from validation import exact, side_by_side
+from validation.problems.axes import AXES, symmetric
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 TIMES = np.linspace(0.0, 24.0, 97)
 EPS = 0.02
-M = side_by_side.symmetric([1.0, -1.0, 0.0])
+M = symmetric([1.0, -1.0, 0.0])
 BALANCED = 4.0
 """Time until which the balance of energy is checked: later hardly anything changes."""
 LARGEST_STEP_BACK = {"grid": 1e-3, "particles": 1e-5}
@@ -66,31 +69,19 @@ class Case:
 
 def cases(beta: float = 1.0) -> tuple[Case, ...]:
     """The four of the docstring."""
-    near = side_by_side.symmetric([1, 1, 1]) + EPS * M
-    uniform = float(np.sinh(beta) / (2.0 * beta**2))
-    positive = side_by_side.symmetric([1.0, 0.8, 0.4])
+    near = symmetric([1, 1, 1]) + EPS * M
+    positive = symmetric([1.0, 0.8, 0.4])
     return (
-        Case("B = V > 0", positive, 1.0, beta, "Dirac", float(np.exp(beta) / (2.0 * beta))),
+        Case("B = V > 0", positive, 1.0, beta, "Dirac", exact.dirac_energy(beta)),
         Case("B = V < 0", -positive, 1.0, beta, "pair", float(np.cosh(beta) / (2.0 * beta))),
-        Case("B = -V = I", side_by_side.symmetric([1, 1, 1]), -1.0, beta, "uniform", uniform),
+        Case("B = -V = I", symmetric([1, 1, 1]), -1.0, beta, "uniform", exact.uniform_energy(beta)),
         Case("B = -V = I + eps M", near, -1.0, beta, "near uniform", np.nan),
     )
 
 
 LAW = initial.von_mises_fisher([0.48, 0.6, 0.64], 0.8)
-AXIS = side_by_side.AXES[3][:, 0]
+AXIS = AXES[3][:, 0]
 """Eigenvector of the largest |b|."""
-
-
-def bessel_ratio(beta: float) -> float:
-    """i_1(beta) / i_2(beta) of the modified spherical Bessel functions.
-
-    >>> round(bessel_ratio(1.0), 4)
-    5.1406
-    """
-    from scipy.special import spherical_in
-
-    return float(spherical_in(1, beta) / spherical_in(2, beta))
 
 
 def deviation(mu: Measure) -> float:
@@ -142,7 +133,7 @@ class Result:
         if case.end == "uniform":
             moments = mu.second_moment() - np.eye(3) / 3.0
             return float(np.abs(mu.mean()).max() + np.abs(moments).max()), 0.0, 0.01
-        expected = -EPS * case.beta * bessel_ratio(case.beta)
+        expected = -EPS * case.beta * exact.bessel_ratio(case.beta)
         return deviation(mu), expected, 0.1 * abs(expected)
 
 
@@ -167,92 +158,71 @@ def measure(case: Case, normalized: bool, frequency: int) -> Result:
     return Result(case, "SA" if normalized else "USA", both.width, energies, balance, last)
 
 
-def table(results: Sequence[Result]) -> str:
+def table(results: Sequence[Result]) -> Table:
     """Energies, steps back and final states."""
-    header = [
-        "case",
-        "",
-        "",
-        "E start",
-        "E end",
-        "E extreme",
-        "step back",
-        "final state",
-        "expected",
-    ]
     rows = []
-    for result in results:
+    for one in results:
         for which in ("grid", "particles"):
-            energy, (found, expected, _) = result.energies[which], result.end(which)
-            numbers = [energy[0], energy[-1], result.case.energy]
-            rows.append(
-                [
-                    *side_by_side.numbers([result.case.name, result.kind, which, *numbers], ".4f"),
-                    f"{result.step_back(which):.0e}",
-                    *side_by_side.numbers([found, expected], ".4f"),
-                ]
-            )
+            energy = one.energies[which]
+            names, numbers = (one.case.name, one.kind, which), (*energy[[0, -1]], one.case.energy)
+            rows.append((*names, *numbers, one.step_back(which), *one.end(which)[:2]))
+    columns = ["case", "kind", "of", *each(".4f", "E start", "E end", "E extreme")]
+    columns += ["step back:.0e", *each(".4f", "final state", "expected")]
     notes = "; ".join(f"{end}: {name}" for end, name in NAMES.items())
-    return f"{convergence.table(header, rows)}\nfinal state: {notes}"
+    return Table("", columns, rows, f"final state: {notes}")
 
 
-def findings(result: Result) -> list[side_by_side.Finding]:
+def findings(result: Result) -> Iterator[Finding]:
     """Whether the flow ends where the energy is extreme."""
-    found = []
     for which in ("grid", "particles"):
         value, expected, tolerance = result.end(which)
-        text = f"{result.case.name}, {result.kind}, {which}: {NAMES[result.case.end]} {value:.4f}"
-        text += f", expected {expected:.4f} to {tolerance:.4f}"
-        found.append(side_by_side.Finding(text, abs(value - expected) <= tolerance))
+        name = f"{result.case.name}, {result.kind}, {which}"
+        text = f"{name}: {NAMES[result.case.end]} {value:.4f}, expected {expected:.4f}"
+        yield Finding(f"{text} to {tolerance:.4f}", abs(value - expected) <= tolerance)
         if result.case.end == "pair":
             half = result.half(which)
-            text = f"{result.case.name}, {result.kind}, {which}: mass on one side {half:.3f}"
-            found.append(
-                side_by_side.Finding(f"{text}, an equal pair's 0.500", abs(half - 0.5) < 0.01)
-            )
-    return found
+            text = f"{name}: mass on one side {half:.3f}, an equal pair's 0.500"
+            yield Finding(text, abs(half - 0.5) < 0.01)
 
 
-def promised(result: Result) -> list[bars.Bar]:
+def promised(result: Result) -> list[Bar]:
     """The energy is monotone, and changes by what the velocities say."""
     name = f"{result.case.name}, {result.kind}"
     found = [
-        bars.at_most(f"{name}, {which}: largest step back", result.step_back(which), limit)
+        Bar.at_most(f"{name}, {which}: largest step back", result.step_back(which), limit)
         for which, limit in LARGEST_STEP_BACK.items()
     ]
     # The trapezoidal rule over quarters of a unit of time.
-    return [*found, bars.at_most(f"{name}: balance of energy, error", result.balance, 0.03)]
+    return [*found, Bar.at_most(f"{name}: balance of energy, error", result.balance, 0.03)]
 
 
-def panels(results: Sequence[Result]) -> list[side_by_side.Panel]:
+def panels(results: Sequence[Result]) -> Iterator[Panel]:
     """Energies over time, one panel for each case."""
-    found = []
-    for case in {result.case.name: result.case for result in results}.values():
-        curves: dict[str, side_by_side.Curve] = {}
-        for k, result in enumerate(r for r in results if r.case is case):
-            curves[f"{result.kind}, cells"] = (TIMES, result.energies["grid"], "-", k)
-            curves[f"{result.kind}, particles"] = (TIMES, result.energies["particles"], ".", k)
+    for case in dict.fromkeys(result.case for result in results):
+        curves = [
+            Curve(TIMES, one.energies[which], form, k, f"{one.kind}, {name}")
+            for k, one in enumerate(one for one in results if one.case is case)
+            for which, name, form in (("grid", "cells", "-"), ("particles", "particles", "."))
+        ]
         if np.isfinite(case.energy):
-            curves["extreme"] = (TIMES[[0, -1]], [case.energy] * 2, "--", 7)
-        found.append(side_by_side.Panel(case.name, "t", "E", curves))
-    return found
+            curves.append(Curve(TIMES[[0, -1]], [case.energy] * 2, "--", 7, "extreme"))
+        yield Panel(case.name, "t", "E", curves)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where the energies are monotone."""
-    parser = bars.study_parser("gradient_flow", __doc__, [8], [20])
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    results = [
-        measure(case, normalized, frequency) for case in cases() for normalized in (True, False)
-    ]
-    shown = [str(finding) for result in results for finding in findings(result)]
-    if arguments.out is not None:
-        side_by_side.draw(panels(results), arguments.out / "gradient_flow.png", columns=2)
-    promises = [bar for result in results for bar in promised(result)]
-    return bars.conclude(
-        [table(results), "\n".join(shown)], promises, arguments.out, "gradient_flow"
+def study(options: Options) -> Outcome:
+    """All cases, SA and USA."""
+    kinds = itertools.product(cases(), (True, False))
+    results = [measure(*kind, options.frequency) for kind in kinds]
+    return Outcome(
+        [table(results)],
+        [bar for result in results for bar in promised(result)],
+        [finding for result in results for finding in findings(result)],
+        panels(results),
+        columns=2,
     )
+
+
+main = Command(study, meshes=[8], full=[20])
 
 
 if __name__ == "__main__":

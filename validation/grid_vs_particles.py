@@ -11,21 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from meshes import icosphere
-from pde import (
-    Equation,
-    FiniteVolume,
-    Measure,
-    ParticleSystem,
-    SelfAttention,
-    Simulation,
-    initial,
-)
-from validation import bars, convergence, wasserstein
+from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation, initial
+from validation import wasserstein
+from validation.study import Bar, Command, Curve, Option, Options, Outcome, Panel, Table, each
 
 V = np.array([[1.2, 0.3, -0.2], [0.1, 0.8, 0.4], [-0.3, 0.2, 0.5]])
 B = np.array([[1.0, -0.2, 0.1], [0.4, 0.9, 0.0], [0.0, 0.3, 1.1]])
@@ -68,12 +60,11 @@ def moved(name: str, start: Measure) -> Measure:
     return system.measure(simulation.state)
 
 
-MESH_HEADER = ("cells", "h", "first moments", "second moments", "W2")
-NUMBER_HEADER = ("particles", "first moments", "second moments", "W2")
-
-
 def by_mesh(name: str, frequencies: Sequence[int]) -> tuple[list[tuple], list[Measure]]:
-    """Cells against their own masses as particles: the rows of MESH_HEADER, the grids' measures."""
+    """Cells against their own masses as particles; the grids' measures.
+
+    A row is (cells, mesh width, differences of first and second moments, W2).
+    """
     rows, grids = [], []
     for frequency in frequencies:
         h, start, final = on_grid(name, frequency)
@@ -83,7 +74,10 @@ def by_mesh(name: str, frequencies: Sequence[int]) -> tuple[list[tuple], list[Me
 
 
 def by_number(name: str, grid: Measure, numbers: Sequence[int]) -> list[tuple]:
-    """Random samples against the grid, root mean squares over the seeds: rows of NUMBER_HEADER."""
+    """Random samples against the grid, root mean squares over the seeds.
+
+    A row is (particles, differences of first and second moments, W2).
+    """
     rows = []
     for n in numbers:
         clouds = [moved(name, Measure(initial.sample(LAW, n, seed))) for seed in range(SEEDS)]
@@ -92,7 +86,7 @@ def by_number(name: str, grid: Measure, numbers: Sequence[int]) -> list[tuple]:
     return rows
 
 
-def mesh_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
+def mesh_bars(name: str, rows: Sequence[tuple]) -> Iterator[Bar]:
     """Moments differ to second order; particles lie a fraction of a cell away from the centroids.
 
     The root mean square distance of a hexagon's points to its center is 0.37 h, so that no better
@@ -102,12 +96,12 @@ def mesh_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
         (_, h0, *coarse, _), (_, h1, *fine, _) = rows[-2:]
         for which, e0, e1 in zip(("first", "second"), coarse, fine, strict=True):
             order = np.log(e0 / e1) / np.log(h0 / h1)
-            yield bars.at_least(f"{name}: order of {which} moments", order, 1.65)
+            yield Bar.at_least(f"{name}: order of {which} moments", order, 1.65)
     for cells, h, *_, w2 in rows:
-        yield bars.at_most(f"{name}: W2 in cell widths, {cells} cells", w2 / h, 0.6)
+        yield Bar.at_most(f"{name}: W2 in cell widths, {cells} cells", w2 / h, 0.6)
 
 
-def number_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
+def number_bars(name: str, rows: Sequence[tuple]) -> Iterator[Bar]:
     """Moments fall like n^{-1/2}, within what so many seeds can tell, W2 nearly so (plus h)."""
     if len(rows) < 2:
         return
@@ -115,58 +109,45 @@ def number_bars(name: str, rows: Sequence[tuple]) -> Iterator[bars.Bar]:
     for column, which in ((1, "first"), (2, "second")):
         power = np.log(first[column] / last[column]) / np.log(last[0] / first[0])
         what = f"{name}: {which} moments fall like n^-p, |p - 1/2|"
-        yield bars.at_most(what, abs(power - 0.5), 0.15)
-    yield bars.at_most(f"{name}: W2, most to fewest particles", last[3] / first[3], 0.5)
+        yield Bar.at_most(what, abs(power - 0.5), 0.15)
+    yield Bar.at_most(f"{name}: W2, most to fewest particles", last[3] / first[3], 0.5)
 
 
-def table(header: Sequence[str], rows: Sequence[tuple]) -> str:
-    """Numbers in columns."""
-    forms = {"cells": "d", "particles": "d", "h": ".4f", "W2": ".4f"}
-    cells = [
-        [f"{value:{forms.get(heading, '.2e')}}" for heading, value in zip(header, row, strict=True)]
-        for row in rows
+def panel(title: str, xlabel: str, results: dict[str, list[tuple]], column: int) -> Panel:
+    """Differences over the values of a column."""
+    curves = [
+        Curve([row[column] for row in rows], [row[k - 3] for row in rows], "o-", 3 * i + k, what)
+        for i, (name, rows) in enumerate(results.items())
+        for k, what in enumerate(
+            f"{name}: {of}" for of in ("first moments", "second moments", "W2")
+        )
     ]
-    return convergence.table(header, cells)
+    return Panel(title, xlabel, "difference", curves, log="xy")
 
 
-def draw(results: dict[str, tuple[list[tuple], list[tuple]]], path: Path) -> None:
-    """Differences by mesh width and by number of particles."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True)
-    for name, (meshes, numbers) in results.items():
-        for column, what in ((-3, "first moments"), (-2, "second moments"), (-1, "W2")):
-            left.loglog([row[1] for row in meshes], [row[column] for row in meshes], "o-")
-            x, y = [row[0] for row in numbers], [row[column] for row in numbers]
-            right.loglog(x, y, "o-", label=f"{name}: {what}")
-    left.set(xlabel="h", ylabel="difference", title="cells, the same cells as particles")
-    right.set(xlabel="particles", title="finest grid, random samples")
-    right.legend(fontsize="small")
-    for axes in (left, right):
-        axes.grid(which="both", alpha=0.3)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = bars.study_parser("grid_vs_particles", __doc__, [4, 8, 16], [8, 16, 32, 64])
-    parser.add_argument("--particles", type=int, nargs="+", default=SAMPLES, metavar="N")
-    arguments = parser.parse_args(argv)
-    tables, promises, results = [], [], {}
+def study(options: Options) -> Outcome:
+    """Both fields, by mesh and by number of particles."""
+    tables, promises = [], []
+    meshes: dict[str, list[tuple]] = {}
+    numbers: dict[str, list[tuple]] = {}
+    ends = [*each(".2e", "first moments", "second moments"), "W2:.4f"]
     for name in FIELDS:
-        meshes, grids = by_mesh(name, bars.chosen_frequencies(arguments))
-        numbers = by_number(name, grids[-1], arguments.particles)
-        tables += [
-            f"{name}: cells against the same cells as particles\n{table(MESH_HEADER, meshes)}",
-            f"{name}: {grids[-1].n} cells against random samples\n{table(NUMBER_HEADER, numbers)}",
-        ]
-        promises += [*mesh_bars(name, meshes), *number_bars(name, numbers)]
-        results[name] = meshes, numbers
-    if arguments.out is not None:
-        draw(results, arguments.out / "grid_vs_particles.png")
-    return bars.conclude(tables, promises, arguments.out, "grid_vs_particles")
+        meshes[name], grids = by_mesh(name, options.frequencies)
+        numbers[name] = by_number(name, grids[-1], options.particles)
+        same = f"{name}: cells against the same cells as particles"
+        random = f"{name}: {grids[-1].n} cells against random samples"
+        tables.append(Table(same, ["cells", "h:.4f", *ends], meshes[name]))
+        tables.append(Table(random, ["particles", *ends], numbers[name]))
+        promises += [*mesh_bars(name, meshes[name]), *number_bars(name, numbers[name])]
+    panels = [
+        panel("cells, the same cells as particles", "h", meshes, 1),
+        panel("finest grid, random samples", "particles", numbers, 0),
+    ]
+    return Outcome(tables, promises, panels=panels)
+
+
+NUMBERS = Option.numbers("--particles", SAMPLES, "N", "numbers of random samples")
+main = Command(study, NUMBERS, meshes=[4, 8, 16], full=[8, 16, 32, 64])
 
 
 if __name__ == "__main__":

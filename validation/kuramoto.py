@@ -24,9 +24,8 @@ On cells clusters become as narrow as a cell and stay: nothing is resolved of th
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,9 +34,12 @@ from meshes import circle
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation, initial
 from pde.arguments import Array, positive
 from pde.simulation import run_to
-from validation import bars, command_line, convergence, norms, side_by_side
+from validation import convergence, fits, norms
 from validation.exact import InfiniteTemperature, growth_rate
-from validation.three_phases import arcs
+from validation.side_by_side import arcs, cells_of
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
+from validation.study.panels import Image
 
 PARAMETER = np.array([0.12, -0.16])
 """w of the Poisson kernel at the start, of length 0.2."""
@@ -56,6 +58,9 @@ DRAW_CELLS = 180
 BETAS = (5.0, 7.0)
 KERNEL = 1e-13
 """Tolerance of the softmax sums: a kernel's error is a perturbation, and would grow as one."""
+
+Counts = dict[tuple[float, float], list[int]]
+"""(beta, amplitude) -> numbers of clusters, by draw."""
 
 
 def order_parameter(t: Any, r0: float) -> Array:
@@ -237,7 +242,7 @@ class Emergence:
         """Of the harmonic's measured rate against theory, until it reaches a hundredth."""
         values = self.modes[:, degree - 1]
         early = values < 0.01
-        measured = -side_by_side.rate(self.times, values, early)
+        measured = -fits.rate(self.times, values, early)
         return abs(measured / float(growth_rate(self.beta, degree, d=2)) - 1.0)
 
 
@@ -249,7 +254,7 @@ def emerge(beta: float, cells: int, amplitude: float, seed: int, saves: int = 60
     top = float(growth_rate(beta, fastest(beta), d=2))
     times = np.linspace(0.0, -np.log(amplitude) / top + 15.0, saves + 1)
     # Near the uniform law nothing moves and cells bound no step; growth does.
-    run = Simulation(system, side_by_side.cells_of(law, mesh), max_step=0.1)
+    run = Simulation(system, cells_of(law, mesh), max_step=0.1)
     solution = run.run(until=float(times[-1]), save_at=times)
     measures = solution.measures
     theta = angles(mesh.centers)
@@ -269,52 +274,32 @@ def draws(beta: float, amplitude: float, seeds: int) -> list[int]:
     return [emerge(beta, DRAW_CELLS, amplitude, seed, 1).final for seed in range(seeds)]
 
 
-def kuramoto_table(result: Kuramoto) -> str:
-    """Errors and orders."""
-    parts = []
-    for name in result.density:
-        parts.append(f"Kuramoto, {name}, density at t = {UNTIL:g}, l1\n{result.density[name]}")
-        parts.append(f"Kuramoto, {name}, |m| at t = {UNTIL:g}\n{result.mean[name]}")
-    parts.append(
-        f"{OSCILLATORS} particles: |m| within {result.particles:.1e} until t = {WATCHED:g}"
-    )
-    return "\n\n".join(parts)
-
-
-def rates_table(found: Sequence[Rate]) -> str:
-    """Rates of growth."""
-    header = ["", "beta", "l", "theory", "cells, order 2", "order 4", "particles"]
-    rows = [
-        [kind, f"{beta:g}", str(degree), *(f"{value:.6f}" for value in values)]
-        for kind, beta, degree, *values in found
-    ]
+def tables(result: Kuramoto, found: Sequence[Rate], counts: Counts) -> Iterator[Table | str]:
+    """Errors and orders; rates of growth; numbers of clusters by beta and amplitude."""
+    for name, density in result.density.items():
+        yield density.table(f"Kuramoto, {name}, density at t = {UNTIL:g}, l1")
+        yield result.mean[name].table(f"Kuramoto, {name}, |m| at t = {UNTIL:g}")
+    yield f"{OSCILLATORS} particles: |m| within {result.particles:.1e} until t = {WATCHED:g}"
+    heads = each(".6f", "theory", "cells, order 2", "order 4", "particles")
     title = "growth rates of cos(l theta), 256 cells, 128 particles"
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def counts_table(counts: dict[tuple[float, float], list[int]]) -> str:
-    """Numbers of clusters by beta and amplitude."""
+    yield Table(title, ["kind", "beta:g", "l", *heads], found)
     rows = []
     for (beta, amplitude), numbers in counts.items():
-        words = " ".join(map(str, numbers))
         own = f"{numbers.count(fastest(beta))} of {len(numbers)}"
-        rows.append([f"{beta:g}", f"{amplitude:g}", str(fastest(beta)), words, own])
-    header = ["beta", "amplitude", "fastest l", "clusters, by draw", "as many as the fastest"]
-    title = f"clusters from random perturbations, {DRAW_CELLS} cells"
-    return f"{title}\n{convergence.table(header, rows)}"
+        rows.append((beta, amplitude, fastest(beta), " ".join(map(str, numbers)), own))
+    columns = [*each("g", "beta", "amplitude"), "fastest l"]
+    columns += ["clusters, by draw", "as many as the fastest"]
+    yield Table(f"clusters from random perturbations, {DRAW_CELLS} cells", columns, rows)
 
 
-def findings(
-    runs: Sequence[Emergence], cells: int, counts: dict[tuple[float, float], list[int]]
-) -> list[side_by_side.Finding]:
+def findings(runs: Sequence[Emergence], cells: int, counts: Counts) -> Iterator[Finding]:
     """Clusters and the fastest harmonic."""
-    found = []
     for run in runs:
         text = (
             f"beta = {run.beta:g}, {cells} cells, amplitude {SMALL:g}, draw {SEED}: "
             f"{run.final} clusters, fastest harmonic {fastest(run.beta)}"
         )
-        found.append(side_by_side.Finding(text, run.final == fastest(run.beta)))
+        yield Finding(text, run.final == fastest(run.beta))
     for beta in sorted({beta for beta, _ in counts}):
         shares = [
             numbers.count(fastest(beta)) / len(numbers)
@@ -323,143 +308,107 @@ def findings(
         ]
         words = ", ".join(f"{share:.0%}" for share in shares)
         text = f"beta = {beta:g}: the smaller the start, the more draws go to the fastest: {words}"
-        grows = bool((np.diff(shares) >= 0.0).all()) and shares[-1] > 0.5
-        found.append(side_by_side.Finding(text, grows))
-    return found
+        yield Finding(text, (np.diff(shares) >= 0.0).all() and shares[-1] > 0.5)
 
 
-def promised(result: Kuramoto, found: Sequence[Rate], runs: Sequence[Emergence]) -> list[bars.Bar]:
+def promised(result: Kuramoto, found: Sequence[Rate], runs: Sequence[Emergence]) -> Iterator[Bar]:
     """Orders and errors of Kuramoto's model, rates of growth."""
-    kept = []
     for order, bound in ((2, 1e-4), (4, 1e-6)):
         density, mean = result.density[f"order {order}"], result.mean[f"order {order}"]
         what = f"Kuramoto, order {order}"
-        kept.append(bars.at_least(f"{what}: observed, density", density.order[-1], order - 0.35))
-        kept.append(bars.at_most(f"{what}: l1 on the finest", density.error[-1], bound))
-        kept.append(bars.at_most(f"{what}: error of |m|", mean.error[-1], bound))
-    kept.append(bars.at_most("Kuramoto, particles: error of |m|", result.particles, 1e-10))
+        yield Bar.at_least(f"{what}: observed, density", density.order[-1], order - 0.35)
+        yield Bar.at_most(f"{what}: l1 on the finest", density.error[-1], bound)
+        yield Bar.at_most(f"{what}: error of |m|", mean.error[-1], bound)
+    yield Bar.at_most("Kuramoto, particles: error of |m|", result.particles, 1e-10)
     for which, bound in (("order2", 2e-3), ("order4", 1e-6), ("particles", 1e-6)):
         worst = max(rate.error(which) for rate in found)
-        kept.append(bars.at_most(f"growth rates, {which}: relative error", worst, bound))
+        yield Bar.at_most(f"growth rates, {which}: relative error", worst, bound)
     for run in runs:
         degree = fastest(run.beta)
         what = f"beta = {run.beta:g}: rate of l = {degree} while small"
-        kept.append(bars.at_most(what, run.linear_error(degree), 0.02))
-    return kept
+        yield Bar.at_most(what, run.linear_error(degree), 0.02)
 
 
-def picture(result: Kuramoto, found: Sequence[Rate], runs: Sequence[Emergence], path: Path) -> None:
-    """Order parameter, errors, rates of growth; densities over angle and time."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(13.5, 7.6), layout="constrained")
-    axes = figure.subplots(2, 3)
-    _draw_order_parameter(axes[0, 0], result)
-    _draw_errors(axes[0, 1], result)
-    _draw_rates(axes[0, 2], found)
-    for place, run in zip(axes[1, :2], runs, strict=False):
-        _draw_density(figure, place, run)
-    _draw_modes(axes[1, 2], runs[-1])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=140)
-
-
-def _draw_order_parameter(axes: Any, result: Kuramoto) -> None:
+def order_parameter_panel(result: Kuramoto) -> Panel:
+    """|m| over time: exact, cells, particles."""
     fine = np.linspace(0.0, result.times[-1], 200)
-    r0 = float(np.linalg.norm(PARAMETER))
-    axes.plot(fine, order_parameter(fine, r0), "k-", lw=1, label="exact")
-    axes.plot(result.times, result.courses["grid"], "C0o", ms=4, label="256 cells, order 4")
-    axes.plot(result.times, result.courses["particles"], "C1x", ms=5, label="particles")
-    axes.set(title="Kuramoto, $\\beta = 0$", xlabel="t", ylabel="order parameter |m|")
-    axes.grid(alpha=0.3)
-    axes.legend()
+    curves = [
+        Curve(fine, order_parameter(fine, float(np.linalg.norm(PARAMETER))), "-", "k", "exact"),
+        Curve(result.times, result.courses["grid"], "o", 0, "256 cells, order 4"),
+        Curve(result.times, result.courses["particles"], "x", 1, "particles"),
+    ]
+    return Panel("Kuramoto, $\\beta = 0$", "t", "order parameter |m|", curves)
 
 
-def _draw_errors(axes: Any, result: Kuramoto) -> None:
-    for i, (name, study) in enumerate(result.density.items()):
-        slope = f"{study.order[-1]:.2f}"
-        axes.loglog(study.h, study.error, f"C{i}o-", label=f"density, {name} (slope {slope})")
-        other = result.mean[name]
-        axes.loglog(other.h, other.error, f"C{i}s--", ms=4, label=f"|m|, {name}")
-    axes.set(title=f"Kuramoto, errors at t = {UNTIL:g}", xlabel="h", ylabel="error")
-    axes.set(xlim=(0.01, 0.13), ylim=(1e-13, 1e-2))
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower right")
+def errors_panel(result: Kuramoto) -> Panel:
+    """Errors of the density and of |m| over the width."""
+    curves = []
+    for i, (name, one) in enumerate(result.density.items()):
+        mean, label = result.mean[name], f"density, {name} (slope {one.order[-1]:.2f})"
+        curves.append(Curve(one.h, one.error, "o-", i, label))
+        curves.append(Curve(mean.h, mean.error, "s--", i, f"|m|, {name}"))
+    title, ticks = f"Kuramoto, errors at t = {UNTIL:g}", (0.01, 0.02, 0.05, 0.1)
+    return Panel(title, "h", "error", curves, log="xy", ylim=(1e-13, 1e-2), xticks=ticks)
 
 
-def _draw_rates(axes: Any, found: Sequence[Rate]) -> None:
-    betas = np.linspace(0.3, 10.0, 120)
+def rates_panel(found: Sequence[Rate]) -> Panel:
+    """Rates of growth over beta: theory and cells."""
+    betas, curves = np.linspace(0.3, 10.0, 120), []
     for degree in DEGREES:
-        axes.plot(betas, growth_rate_curve(betas, degree), f"C{degree}-", label=f"l = {degree}")
+        theory = [float(growth_rate(beta, degree, d=2)) for beta in betas]
+        curves.append(Curve(betas, theory, "-", degree, f"l = {degree}"))
         own = [(r.beta, r.order4) for r in found if r.kind == "SA" and r.degree == degree]
-        axes.plot(*np.transpose(own), f"C{degree}o", ms=4)
-    axes.set(title="growth about uniform, SA (dots: cells)", xlabel="$\\beta$", ylabel="rate")
-    axes.set_ylim(0.0, 0.95)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", ncols=3, loc="upper center")
+        curves.append(Curve.through(own, "o", degree))
+    title = "growth about uniform, SA (dots: cells)"
+    return Panel(title, "$\\beta$", "rate", curves, ylim=(0.0, 0.95))
 
 
-def growth_rate_curve(betas: Array, degree: int) -> Array:
-    """(k,) rates of SA at many beta."""
-    return np.array([float(growth_rate(beta, degree, d=2)) for beta in betas])
-
-
-def _draw_density(figure: Any, axes: Any, run: Emergence) -> None:
-    from matplotlib.colors import LogNorm
-
+def density_panel(run: Emergence) -> Panel:
+    """The density over time and angle."""
     width = max(1, len(run.angles) // 400)
     blocks = len(run.angles) // width
     # Clusters are narrower than a pixel: the largest of several cells shows them.
     shown = run.density[:, : blocks * width].reshape(len(run.times), blocks, width).max(axis=2)
     theta = run.angles[: blocks * width].reshape(blocks, width).mean(axis=1)
-    image = axes.pcolormesh(
-        run.times,
-        theta,
-        np.maximum(shown.T * 2.0 * np.pi, 1e-3),
-        norm=LogNorm(1e-2, 1e2),
-        shading="nearest",
-        cmap="viridis",
-    )
-    axes.set(title=f"$\\beta = {run.beta:g}$: {run.final} clusters", xlabel="t", ylabel="angle")
-    figure.colorbar(image, ax=axes, label="density / uniform", extend="both")
+    values = np.maximum(shown.T * 2.0 * np.pi, 1e-3)
+    image = Image(run.times, theta, values, "density / uniform", (1e-2, 1e2), log=True)
+    return Panel(f"$\\beta = {run.beta:g}$: {run.final} clusters", "t", "angle", [image])
 
 
-def _draw_modes(axes: Any, run: Emergence) -> None:
+def modes_panel(run: Emergence) -> Panel:
+    """Harmonics over time, with the lines of the linear theory."""
+    curves = []
     for degree in range(1, 7):
         values = run.modes[:, degree - 1]
-        axes.semilogy(run.times, values, f"C{degree}o", ms=3, label=f"l = {degree}")
-        rate = float(growth_rate(run.beta, degree, d=2))
-        line = values[0] * np.exp(rate * run.times)
-        axes.semilogy(run.times[line < 2.0], line[line < 2.0], f"C{degree}-", lw=1)
-    axes.set(
-        title=f"harmonics, $\\beta = {run.beta:g}$ (lines: linear theory)",
-        xlabel="t",
-        ylabel="amplitude",
-    )
-    axes.grid(alpha=0.3)
-    axes.set_ylim(3e-8, 100.0)
-    axes.legend(fontsize="small", loc="upper left", ncols=3)
+        curves.append(Curve(run.times, values, "o", degree, f"l = {degree}"))
+        line = values[0] * np.exp(float(growth_rate(run.beta, degree, d=2)) * run.times)
+        curves.append(Curve(run.times[line < 2.0], line[line < 2.0], "-", degree))
+    title = f"harmonics, $\\beta = {run.beta:g}$ (lines: linear theory)"
+    return Panel(title, "t", "amplitude", curves, log="y", ylim=(3e-8, 100.0))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = command_line.study("kuramoto", __doc__)
-    parser.add_argument("--cells", type=int, metavar="N", help="of the runs to clusters")
-    arguments = parser.parse_args(argv)
-    cells = arguments.cells or (10_000 if arguments.full else 800)
+def study(options: Options) -> Outcome:
+    """The three claims."""
     result, found = kuramoto(), rates()
-    runs = [emerge(beta, cells, SMALL, SEED) for beta in BETAS]
+    runs = [emerge(beta, options.cells, SMALL, SEED) for beta in BETAS]
     counts = {
         (beta, amplitude): draws(beta, amplitude, DRAWS)
         for beta in BETAS
         for amplitude in AMPLITUDES
     }
-    if arguments.out is not None:
-        picture(result, found, runs, arguments.out / "kuramoto.png")
-    tables = [kuramoto_table(result), rates_table(found), counts_table(counts)]
-    tables.append("\n".join(map(str, findings(runs, cells, counts))))
-    return bars.conclude(tables, promised(result, found, runs), arguments.out, "kuramoto")
+    panels = [order_parameter_panel(result), errors_panel(result), rates_panel(found)]
+    return Outcome(
+        tables(result, found, counts),
+        promised(result, found, runs),
+        findings(runs, options.cells, counts),
+        [*panels, *map(density_panel, runs), modes_panel(runs[-1])],
+    )
+
+
+CELLS_OPTION = Option(
+    "--cells", 800, full=10_000, type=int, metavar="N", help="of the runs to clusters"
+)
+main = Command(study, CELLS_OPTION)
 
 
 if __name__ == "__main__":

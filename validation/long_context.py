@@ -45,17 +45,18 @@ and the three regimes again, at gamma = 1 / (1-g), once d >> beta^2.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from meshes.geometry import norm, unit
 from pde import Measure, log_partition
 from pde.arguments import Array, non_negative, number, positive
-from validation import bars, command_line, convergence, equiangular_tokens, side_by_side
+from validation import fits
+from validation.exact import equiangular_tokens
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.panels import Image
 
 PRODUCTS = (0.25, 0.5, 0.75)
 SIZES = (10**2, 10**4, 10**6, 10**12)
@@ -157,7 +158,7 @@ def extrapolated_gamma(g: float, sizes: tuple[float, float]) -> float:
     """Critical gamma, measured without knowing it: where the exponents of the collapse vanish."""
     gammas = np.array(WITHIN) * critical_gamma(g)
     slopes = np.array([exponent(gamma, g, sizes) for gamma in gammas])
-    steepness = side_by_side.slope(gammas, slopes)
+    steepness = fits.slope(gammas, slopes)
     return float(gammas.mean() - slopes.mean() / steepness)
 
 
@@ -277,69 +278,51 @@ def formula_error(n: int = 60) -> float:
     return worst
 
 
-def regimes_table() -> str:
-    """Products below, at and above the critical gamma, and their limits."""
+def limit_tables(sizes: tuple[float, float]) -> Iterator[Table]:
+    """Equiangular tokens: products and their limits; exponents of n; the critical gamma."""
     rows = []
     for g in PRODUCTS:
         for share in (0.5, 1.0, 1.5):
             gamma = share * critical_gamma(g)
             every = [equiangular_outputs(n, gamma, g) for n in SIZES]
-            values = [*(one.product for one in every), limit_product(gamma, g)]
-            values += [every[-1].inner, every[-1].length2]
-            rows.append([f"{g:g}", f"{gamma:.3f}", *side_by_side.numbers(values, ".6f")])
-    header = ["g", "gamma", *(f"n = 10^{np.log10(n):.0f}" for n in SIZES), "limit"]
-    header += ["plain <y,y'>", "|y|^2"]
+            last = limit_product(gamma, g), every[-1].inner, every[-1].length2
+            rows.append((g, gamma, *(one.product for one in every), *last))
+    heads = [f"n = 10^{np.log10(n):.0f}" for n in SIZES]
+    columns = ["g:g", "gamma:.3f", *each(".6f", *heads, "limit", "plain <y,y'>", "|y|^2")]
     title = "equiangular tokens: products of normalised outputs; plain ones at the largest n"
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def rates_table(sizes: tuple[float, float]) -> str:
-    """Exponents of n."""
-    rows = []
+    yield Table(title, columns, rows)
+    exponents = []
     for g in PRODUCTS:
         for share in (*WITHIN, 1.4, 1.6):
-            gamma = share * critical_gamma(g)
             expected = -2.0 * (1.0 - share) if share < 1.0 else 1.0 - share
-            rows.append([f"{g:g}", f"{share:g}", *side_by_side.numbers([expected], ".2f")])
-            rows[-1].append(f"{exponent(gamma, g, sizes):.4f}")
-    header = ["g", "gamma (1-g)", "exponent", "measured"]
+            exponents.append((g, share, expected, exponent(share * critical_gamma(g), g, sizes)))
+    columns = [*each("g", "g", "gamma (1-g)"), "exponent:.2f", "measured:.4f"]
     title = f"|product - limit| ~ n^exponent, measured from n = {sizes[0]:g} to {sizes[1]:g}"
-    return f"{title}\n{convergence.table(header, rows)}"
+    yield Table(title, columns, exponents)
+    found = []
+    for g in PRODUCTS:
+        crossings = (crossing_gamma(n, g) for n in SIZES[:3])
+        found.append((g, critical_gamma(g), extrapolated_gamma(g, sizes), *crossings))
+    heads = ["1/(1-g)", "from the rates", *(f"crossing, n = {n:g}" for n in SIZES[:3])]
+    yield Table("critical gamma", ["g:g", *each(".6f", *heads)], found)
 
 
-def critical_table(sizes: tuple[float, float]) -> str:
-    """Critical gamma: formula, from the rates, and crossings of the critical product."""
-    rows = [
-        [
-            f"{g:g}",
-            f"{critical_gamma(g):.6f}",
-            f"{extrapolated_gamma(g, sizes):.6f}",
-            *(f"{crossing_gamma(n, g):.6f}" for n in SIZES[:3]),
-        ]
-        for g in PRODUCTS
-    ]
-    header = ["g", "1/(1-g)", "from the rates", *(f"crossing, n = {n:g}" for n in SIZES[:3])]
-    return f"critical gamma\n{convergence.table(header, rows)}"
-
-
-def samples_table(samples: Sequence[Sample]) -> str:
+def samples_table(samples: Sequence[Sample]) -> Table:
     """Random tokens, measured by direct sums and in theory."""
     rows = []
     for s in samples:
         model = equiangular_outputs(s.n, s.gamma, s.common).product
-        values = [s.measured.product, s.error, s.theory.product, model]
-        values += [s.measured.length2, s.theory.length2]
-        head = [f"{s.common:g}", str(s.n), str(s.d), f"{s.gamma:g}"]
-        rows.append([*head, *side_by_side.numbers(values, ".4f"), "" if s.trusted else "*"])
-    header = ["g", "n", "d", "gamma", "product", "error", "theory", "equiangular"]
-    header += ["|y|^2", "theory", ""]
+        products = s.measured.product, s.error, s.theory.product, model
+        lengths = s.measured.length2, s.theory.length2, None if s.trusted else "*"
+        rows.append((s.common, s.n, s.d, s.gamma, *products, *lengths))
+    columns = ["g:g", "n", "d", "gamma:g"]
+    columns += [*each(".4f", "product", "error", "theory", "equiangular", "|y|^2", "theory"), ""]
     title = "random tokens, direct sums; * beta^2/d is not small, outside the theory"
-    return f"{title}\n{convergence.table(header, rows)}"
+    return Table(title, columns, rows)
 
 
-def phases() -> list[side_by_side.Finding]:
+def phases() -> Iterator[Finding]:
     """Uniform tokens in dimension n^alpha, by the theory at n = 10^4, 10^8, 10^16."""
-    found = []
     for alpha, gamma, limit in ((0.75, 0.3, 1.0), (0.75, 0.7, 0.0), (0.25, 0.3, 0.0)):
         sizes = (1e4, 1e8, 1e16)
         values = [annealed_outputs(n, temperature(n, gamma), n**alpha).product for n in sizes]
@@ -347,11 +330,10 @@ def phases() -> list[side_by_side.Finding]:
         words = ", ".join(f"{value:.3f}" for value in values)
         case = f"uniform tokens, d = n^{alpha:g}, gamma = {gamma:g}"
         text = f"{case}: products {words} tend to {limit:g}"
-        found.append(side_by_side.Finding(text, bool((np.diff(gaps) < 0).all()) and gaps[-1] < 0.1))
-    return found
+        yield Finding(text, (np.diff(gaps) < 0).all() and gaps[-1] < 0.1)
 
 
-def high_dimension(samples: Sequence[Sample]) -> side_by_side.Finding:
+def high_dimension(samples: Sequence[Sample]) -> Finding:
     """Random tokens approach orthogonal ones as d grows."""
     plain = sorted((s for s in samples if s.common == 0.0 and s.gamma == 0.25), key=lambda s: s.d)
     smallest = min(s.n for s in plain)
@@ -360,10 +342,10 @@ def high_dimension(samples: Sequence[Sample]) -> side_by_side.Finding:
     gaps = [abs(s.measured.product - model) for s in plain]
     words = ", ".join(f"{s.measured.product:.3f} (d = {s.d})" for s in plain)
     text = f"uniform tokens at gamma = 1/4: {words}; orthogonal tokens {model:.3f}"
-    return side_by_side.Finding(text, bool((np.diff(gaps) < 0).all()))
+    return Finding(text, (np.diff(gaps) < 0).all())
 
 
-def promised(samples: Sequence[Sample], sizes: tuple[float, float]) -> list[bars.Bar]:
+def promised(samples: Sequence[Sample], sizes: tuple[float, float]) -> list[Bar]:
     """The formula against vectors, the limits, the critical gamma, random tokens."""
     n = SIZES[-1]
     worst = max(
@@ -375,50 +357,32 @@ def promised(samples: Sequence[Sample], sizes: tuple[float, float]) -> list[bars
     at = [abs(crossing_gamma(10**6, g) / critical_gamma(g) - 1.0) for g in PRODUCTS]
     trusted = [s.off for s in samples if s.trusted]
     return [
-        bars.at_most("formula against attention over vectors", formula_error(), 1e-12),
-        bars.at_most("products at n = 10^12 against their limits", worst, 1e-5),
-        bars.at_most("critical gamma from the rates, relative error", max(critical), 1e-3),
-        bars.at_most("critical gamma by crossing at n = 10^6, relative error", max(at), 1e-6),
-        bars.at_most("random tokens against theory, in fluctuations", max(trusted), 4.0),
+        Bar.at_most("formula against attention over vectors", formula_error(), 1e-12),
+        Bar.at_most("products at n = 10^12 against their limits", worst, 1e-5),
+        Bar.at_most("critical gamma from the rates, relative error", max(critical), 1e-3),
+        Bar.at_most("critical gamma by crossing at n = 10^6, relative error", max(at), 1e-6),
+        Bar.at_most("random tokens against theory, in fluctuations", max(trusted), 4.0),
     ]
 
 
-def picture(samples: Sequence[Sample], path: Path) -> None:
-    """Regimes, convergence, random tokens, and the map of uniform tokens."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.5, 8.0), layout="constrained")
-    axes = figure.subplots(2, 2)
-    _draw_regimes(axes[0, 0])
-    _draw_convergence(axes[0, 1])
-    _draw_samples(axes[1, 0], samples)
-    _draw_map(figure, axes[1, 1])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-def _draw_regimes(axes: Any) -> None:
+def regimes_panel() -> Panel:
     """Products over gamma for growing n."""
-    g = COMMON
-    shares = np.linspace(0.02, 2.0, 300)
+    g, shares = COMMON, np.linspace(0.02, 2.0, 300)
+    curves = []
     for i, n in enumerate(SIZES):
         values = [equiangular_outputs(n, s * critical_gamma(g), g).product for s in shares]
-        axes.plot(shares, values, f"C{i}", label=f"$n = 10^{{{np.log10(n):.0f}}}$")
-    axes.plot([0.0, 1.0], [1.0, 1.0], "k--", lw=1, label="limit")
-    axes.plot([1.0, 2.0], [g, g], "k--", lw=1)
-    axes.plot([1.0], [critical_product(g)], "ko", ms=5)
-    axes.set(
-        title=f"equiangular tokens, g = {g:g}",
-        xlabel=r"$\gamma\,(1-g)$",
-        ylabel="product of outputs",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+        curves.append(Curve(shares, values, "-", i, f"$n = 10^{{{np.log10(n):.0f}}}$"))
+    curves.append(Curve([0.0, 1.0], [1.0, 1.0], "--", "k", "limit"))
+    curves.append(Curve([1.0, 2.0], [g, g], "--", "k"))
+    curves.append(Curve([1.0], [critical_product(g)], "o", "k"))
+    title, xlabel = f"equiangular tokens, g = {g:g}", r"$\gamma\,(1-g)$"
+    return Panel(title, xlabel, "product of outputs", curves)
 
 
-def _draw_convergence(axes: Any) -> None:
+def convergence_panel() -> Panel:
     """Distance to the limit over n, with the exponents of the theory."""
     g, sizes = COMMON, np.geomspace(10.0, 1e12, 45)
+    curves, tail = [], sizes[-14:]
     for i, share in enumerate((0.4, 0.7, 1.0, 1.3, 1.6)):
         gamma = share * critical_gamma(g)
         values = []
@@ -427,69 +391,57 @@ def _draw_convergence(axes: Any) -> None:
             values.append(one.gap if share < 1.0 else abs(one.product - limit_product(gamma, g)))
         power = -2.0 * (1.0 - share) if share < 1.0 else (1.0 - share if share > 1.0 else -1.0)
         label = rf"$\gamma(1-g) = {share:g}$: $n^{{{power:.1f}}}$"
-        axes.loglog(sizes, values, f"C{i}", label=label)
-        tail = sizes[-14:]
-        axes.loglog(tail, 2.0 * values[-1] * (tail / tail[-1]) ** power, "k:", lw=1.2)
-    axes.set(title="convergence, dotted: the exponent", xlabel="n", ylabel="|product - limit|")
-    axes.set_ylim(1e-13, 3.0)
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower left")
+        curves.append(Curve(sizes, values, "-", i, label))
+        curves.append(Curve(tail, 2.0 * values[-1] * (tail / tail[-1]) ** power, ":", "k"))
+    title = "convergence, dotted: the exponent"
+    return Panel(title, "n", "|product - limit|", curves, log="xy", ylim=(1e-13, 3.0))
 
 
-def _draw_samples(axes: Any, samples: Sequence[Sample]) -> None:
+def samples_panel(samples: Sequence[Sample]) -> Panel:
     """Random tokens: dots measured, lines theory."""
-    sets = sorted({(s.common, s.n, s.d) for s in samples})
-    gammas = np.linspace(0.05, 3.0, 100)
-    for i, (common, n, d) in enumerate(sets):
+    gammas, curves = np.linspace(0.05, 3.0, 100), []
+    for i, (common, n, d) in enumerate(sorted({(s.common, s.n, s.d) for s in samples})):
         lines = [annealed_outputs(n, temperature(n, gamma), d, common).product for gamma in gammas]
-        axes.plot(gammas, lines, f"C{i}-", lw=1)
-        own = [(s.gamma, s.measured.product) for s in samples if (s.common, s.n, s.d) == sets[i]]
-        axes.plot(*np.transpose(own), f"C{i}o", ms=4, label=f"g = {common:g}, n = {n}, d = {d}")
-    axes.set(
-        title="random tokens: dots measured, lines theory",
-        xlabel=r"$\gamma$",
-        ylabel="mean product of outputs",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="x-small")
+        own = [
+            (s.gamma, s.measured.product) for s in samples if (s.common, s.n, s.d) == (common, n, d)
+        ]
+        label = f"g = {common:g}, n = {n}, d = {d}"
+        curves += [Curve(gammas, lines, "-", i), Curve.through(own, "o", i, label)]
+    title = "random tokens: dots measured, lines theory"
+    return Panel(title, r"$\gamma$", "mean product of outputs", curves)
 
 
-def _draw_map(figure: Any, axes: Any) -> None:
+def map_panel() -> Panel:
     """Uniform tokens in dimension n^alpha at n = 10^8, theory."""
-    n = 1e8
-    gammas, alphas = np.linspace(0.02, 1.2, 60), np.linspace(0.15, 1.0, 50)
+    n, gammas, alphas = 1e8, np.linspace(0.02, 1.2, 60), np.linspace(0.15, 1.0, 50)
     values = [
         [annealed_outputs(n, temperature(n, gamma), n**alpha).product for gamma in gammas]
         for alpha in alphas
     ]
-    image = axes.pcolormesh(gammas, alphas, values, vmin=0.0, vmax=1.0, shading="nearest")
-    axes.plot([0.5, 0.5, 0.0], [1.0, 0.5, 0.5], "w--", lw=1.5)
-    axes.set(
-        title=r"uniform tokens, $d = n^\alpha$, $n = 10^8$, theory",
-        xlabel=r"$\gamma$",
-        ylabel=r"$\alpha$",
-        xlim=(gammas[0], gammas[-1]),
-    )
-    figure.colorbar(image, ax=axes, label="mean product of outputs")
+    image = Image(gammas, alphas, values, "mean product of outputs", (0.0, 1.0))
+    border = Curve([0.5, 0.5, gammas[0]], [1.0, 0.5, 0.5], "--", "w")
+    title = r"uniform tokens, $d = n^\alpha$, $n = 10^8$, theory"
+    return Panel(title, r"$\gamma$", r"$\alpha$", [image, border])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where formula, limits and direct sums agree."""
-    arguments = command_line.study("long_context", __doc__).parse_args(argv)
+def study(options: Options) -> Outcome:
+    """Formula, limits, direct sums."""
     cases = [(500, d, gamma, 0.0, 6) for d in (4, 16, 64, 256) for gamma in (0.25, 0.5, 0.75, 1.0)]
     cases += [(500, 64, gamma, COMMON, 6) for gamma in (0.5, 1.0, 1.5, 2.0, 2.5)]
-    if arguments.full:
+    if options.full:
         cases += [(10_000, d, gamma, 0.0, 1) for d in (10, 100) for gamma in (0.25, 0.5, 1.0)]
         cases += [(10_000, 100, gamma, COMMON, 1) for gamma in (1.0, 2.0, 2.5)]
-    samples = [sample(*case) for case in cases]
-    sizes = (1e8, 1e12)
-    if arguments.out is not None:
-        picture(samples, arguments.out / "long_context.png")
-    shown = [high_dimension(samples), *phases()]
-    tables = [regimes_table(), rates_table(sizes), critical_table(sizes), samples_table(samples)]
-    tables.append("\n".join(map(str, shown)))
-    kept = promised(samples, sizes)
-    return bars.conclude(tables, kept, arguments.out, "long_context")
+    samples, sizes = [sample(*case) for case in cases], (1e8, 1e12)
+    return Outcome(
+        [*limit_tables(sizes), samples_table(samples)],
+        promised(samples, sizes),
+        [high_dimension(samples), *phases()],
+        [regimes_panel(), convergence_panel(), samples_panel(samples), map_panel()],
+        columns=2,
+    )
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

@@ -26,9 +26,8 @@ modes there are at which beta, and how the clusters of the blurring version rela
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,9 @@ from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, in
 from pde.arguments import Array
 from pde.frozen import Frozen
 from pde.modes import Modes, find_modes
-from validation import bars, convergence, side_by_side
+from validation.problems.tokens import groups
+from validation.study import Bar, Command, Curve, Finding, Option, Options, Outcome, Panel, Table
+from validation.study.panels import SphereMap
 
 BUMPS = 6
 SHOWN = 40.0
@@ -115,18 +116,6 @@ def scipy_maxima(mu: Measure, beta: float, mesh: SphereMesh) -> Array:
     return np.array(found)
 
 
-def groups(x: Array, angle: float = GROUP) -> NDArray[np.int64]:
-    """(n,) number of the group of each point: points within `angle` of each other are linked.
-
-    >>> groups(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
-    array([0, 1, 0])
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    links = x @ x.T > np.cos(angle)
-    return connected_components(links, directed=False)[1].astype(np.int64)
-
-
 def agreement(a: NDArray[np.int64], b: NDArray[np.int64]) -> float:
     """Adjusted Rand index of two partitions: 1 for equal ones, 0 on average for random ones.
 
@@ -177,7 +166,7 @@ def count(mu: Measure, beta: float, mesh: SphereMesh) -> Count:
     """Modes by mean shift and by scipy, groups of the blurring version."""
     modes, everywhere = find_modes(mu, beta), find_modes(mu, beta, icosphere(STARTS).centers)
     maxima = scipy_maxima(mu, beta, mesh)
-    blurred = [groups(x) for x in paths(mu, beta, BLURRED, blurring=True)]
+    blurred = [groups(x, GROUP) for x in paths(mu, beta, BLURRED, blurring=True)]
     return Count(beta, modes, everywhere, maxima, _farthest(everywhere.centers, maxima), blurred)
 
 
@@ -232,176 +221,130 @@ def queries(mu: Measure, modes: Modes, beta: float) -> Queries:
     return Queries(times, places, logs, modes)
 
 
-def table(counts: Sequence[Count], n: int) -> str:
+def table(counts: Sequence[Count], n: int) -> Table:
     """Numbers of modes and clusters against beta."""
-    header = ["beta", "kernel width", "modes", "scipy", "apart", "slowest rate"]
-    header += [*(f"clusters, t = {time:g}" for time in BLURRED), "agreement"]
-    rows = [
-        [
-            f"{c.beta:g}",
-            f"{c.beta**-0.5:.3f}",
-            str(len(c.modes)),
-            str(len(c.maxima)),
-            f"{c.apart:.1e}",
-            f"{-c.modes.curvature.max():.3f}",
-            *map(str, c.clusters),
-            f"{c.agreement:.2f}",
-        ]
-        for c in counts
-    ]
+    rows = []
+    for c in counts:
+        numbers = len(c.modes), len(c.maxima), c.apart, -c.modes.curvature.max()
+        rows.append((c.beta, c.beta**-0.5, *numbers, *c.clusters, c.agreement))
+    columns = ["beta:g", "kernel width:.3f", "modes", "scipy"]
+    columns += ["apart:.1e", "slowest rate:.3f"]
+    columns += [*(f"clusters, t = {time:g}" for time in BLURRED), "agreement:.2f"]
     title = f"{n} tokens from {BUMPS} bumps: modes of the kernel density; blurring clusters"
-    return f"{title}\n{convergence.table(header, rows)}"
+    return Table(title, columns, rows)
 
 
-def promised(errors: Sequence[float], counts: Sequence[Count], moved: Queries) -> list[bars.Bar]:
+def promised(errors: Sequence[float], counts: Sequence[Count], moved: Queries) -> list[Bar]:
     """The identity, the modes, the climb."""
     residual = max(c.modes.residual.max() for c in counts)
     lost = sum(int(np.count_nonzero(c.modes.reached < 0)) for c in counts)
     ends = f"ends of paths at t = {QUERIES:g} from their modes"
     return [
-        bars.at_most("velocity against the mean-shift step, largest error", max(errors), 1e-12),
-        bars.at_most("modes against scipy's, distance", max(c.apart for c in counts), 1e-6),
-        bars.at_most("|P_x m| at the modes", residual, 1e-11),
-        bars.at_most("starts that end at no mode", lost, 0),
-        bars.at_most("fall of the log density along paths", moved.largest_fall, 1e-8),
-        bars.at_most(ends, moved.nearest[1], 1e-4),
+        Bar.at_most("velocity against the mean-shift step, largest error", max(errors), 1e-12),
+        Bar.at_most("modes against scipy's, distance", max(c.apart for c in counts), 1e-6),
+        Bar.at_most("|P_x m| at the modes", residual, 1e-11),
+        Bar.at_most("starts that end at no mode", lost, 0),
+        Bar.at_most("fall of the log density along paths", moved.largest_fall, 1e-8),
+        Bar.at_most(ends, moved.nearest[1], 1e-4),
     ]
 
 
-def findings(counts: Sequence[Count], moved: Queries) -> list[side_by_side.Finding]:
+def findings(counts: Sequence[Count], moved: Queries) -> list[Finding]:
     """What no theorem promises."""
     same = all(len(c.modes) == len(c.everywhere) for c in counts)
     numbers = [len(c.modes) for c in counts]
     early, late = zip(*(c.clusters for c in counts), strict=True)
     basins = float(np.mean(moved.nearest[0] == moved.modes.reached))
     best, worst = (choose(counts, key=lambda c: c.agreement) for choose in (max, min))
+    one = f"flow and steps of mean shift lead {100.0 * basins:.1f} % of the queries to one mode"
     merging = f"the moving cloud's clusters go on merging: {early} at t = {BLURRED[0]:g}, then"
+    alike = (
+        f"clusters are the modes' basins: adjusted Rand index {best.agreement:.2f} at beta = "
+        f"{best.beta:g}, the worst {worst.agreement:.2f} at beta = {worst.beta:g}"
+    )
     return [
-        side_by_side.Finding("every mode is reached from the cloud's own points", same),
-        side_by_side.Finding(
-            f"narrower kernels have more modes: {numbers}", numbers == sorted(numbers)
-        ),
-        side_by_side.Finding(
-            f"some beta has one mode for each of the {BUMPS} bumps", BUMPS in numbers
-        ),
-        side_by_side.Finding(
-            f"flow and steps of mean shift lead {100.0 * basins:.1f} % of the queries to one mode",
-            basins > 0.98,
-        ),
-        side_by_side.Finding(f"{merging} {late} at t = {BLURRED[1]:g}", sum(late) < sum(early)),
-        side_by_side.Finding(
-            f"clusters are the modes' basins: adjusted Rand index {best.agreement:.2f} at beta = "
-            f"{best.beta:g}, the worst {worst.agreement:.2f} at beta = {worst.beta:g}",
-            best.agreement > 0.95,
-        ),
+        Finding("every mode is reached from the cloud's own points", same),
+        Finding(f"narrower kernels have more modes: {numbers}", numbers == sorted(numbers)),
+        Finding(f"some beta has one mode for each of the {BUMPS} bumps", BUMPS in numbers),
+        Finding(one, basins > 0.98),
+        Finding(f"{merging} {late} at t = {BLURRED[1]:g}", sum(late) < sum(early)),
+        Finding(alike, best.agreement > 0.95),
     ]
 
 
-def picture(mu: Measure, moved: Queries, counts: Sequence[Count], path: Path) -> None:
-    """Two maps with paths, the numbers of modes and clusters against beta, the climb."""
-    from matplotlib.figure import Figure
-
-    from pde.panels import style
-
-    times = np.concatenate([[0.0], np.geomspace(0.02, BLURRED[0], 60)])
-    blurred = paths(mu, SHOWN, times, blurring=True)
-    labels = groups(blurred[-1])
-    clusters = np.array([blurred[-1][labels == k][0] for k in range(labels.max() + 1)])
-    with style():
-        figure = Figure(figsize=(9.2, 6.2), layout="constrained")
-        halves: Any = figure.subfigures(2, 1, height_ratios=(1.1, 1.0))
-        above, below = halves
-        left, right = above.subplots(1, 2)
-        _map(left, mu, moved.places, moved.modes.centers)
-        left.set_title(f"plain: queries climb to the {len(moved.modes)} modes of the fixed cloud")
-        image = _map(right, mu, blurred, clusters)
-        right.set_title(
-            f"blurring: the cloud itself, {len(clusters)} clusters at t = {times[-1]:g}"
-        )
-        bar = above.colorbar(image, ax=[left, right], location="bottom", shrink=0.35, aspect=30)
-        bar.set_label(f"kernel density at the start, beta = {SHOWN:g}")
-        left, right = below.subplots(1, 2)
-        _numbers(left, counts)
-        _climb(right, moved)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-def _map(axes: Any, mu: Measure, places: Array, ends: Array) -> Any:
+def map_panel(title: str, mu: Measure, places: Array, ends: Array) -> Panel:
     """The kernel density of the cloud at its start as a map, paths over it, and their ends."""
-    from matplotlib.colors import Normalize
-
-    from pde.panels import draw_density
-    from pde.projections import CellRaster, Mollweide
-
-    projection, mesh = Mollweide(), icosphere(48)
+    mesh = icosphere(48)
     # The largest value of e^{beta <x,y>} is e^beta, its integral 2 pi e^beta / beta, nearly.
     density = np.exp(log_partition(SHOWN * mesh.centers, mu)[0] - SHOWN) * SHOWN / (2.0 * np.pi)
-    norm = Normalize(0.0, float(density.max()))
-    image = draw_density(axes, CellRaster(mesh, projection, 400), density, norm)
-    for path in np.moveaxis(places, 1, 0):
-        x, y = projection.project(path)[0].T
-        x = np.where(np.abs(np.diff(x, prepend=x[0])) > projection.half_width, np.nan, x)
-        axes.plot(x, y, color="w", lw=0.5, alpha=0.7, zorder=4)
-    axes.plot(*projection.project(mu.points)[0].T, ".", color="w", ms=2.0, zorder=4)
-    axes.plot(
-        *projection.project(ends)[0].T, "o", color="#e8452c", ms=5, mec="w", mew=0.7, zorder=6
-    )
-    axes.set_xlim(-1.02 * projection.half_width, 1.02 * projection.half_width)
-    axes.set_ylim(-1.02 * projection.half_height, 1.02 * projection.half_height)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    return image
+    label, limits = f"kernel density at the start, beta = {SHOWN:g}", (0.0, float(density.max()))
+    look: dict[str, Any] = {"dots": mu.points, "paths": places, "stars": ends, "label": label}
+    return Panel(title, "", "", [SphereMap(mesh, density, limits, **look)])
 
 
-def _numbers(axes: Any, counts: Sequence[Count]) -> None:
+def number_panel(counts: Sequence[Count]) -> Panel:
     """Numbers of modes and of clusters against beta."""
     betas = [c.beta for c in counts]
-    axes.plot(betas, [len(c.maxima) for c in counts], "s", mfc="none", color="0.2", label="scipy")
-    axes.plot(betas, [len(c.modes) for c in counts], ".-", label="modes, mean shift")
+    curves = [
+        Curve(betas, [len(c.maxima) for c in counts], "s", "0.6", "scipy"),
+        Curve(betas, [len(c.modes) for c in counts], ".-", 0, "modes, mean shift"),
+    ]
     for i, (time, form) in enumerate(zip(BLURRED, ("^--", "v:"), strict=True)):
         clusters = [c.clusters[i] for c in counts]
-        axes.plot(betas, clusters, form, ms=4, label=f"clusters, blurring, t = {time:g}")
-    axes.axhline(BUMPS, color="0.6", lw=0.8, label="bumps of the law")
-    axes.set(xscale="log", yscale="log", xlabel="beta", ylabel="number")
-    axes.set_xticks(betas, [f"{beta:g}" for beta in betas], minor=False)
-    axes.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend()
+        curves.append(Curve(betas, clusters, form, i + 1, f"clusters, blurring, t = {time:g}"))
+    curves.append(Curve([betas[0], betas[-1]], [BUMPS] * 2, "-", "0.6", "bumps of the law"))
+    ticks = (2, 5, 10, 20, 50)
+    return Panel("", "beta", "number", curves, log="xy", xticks=betas, yticks=ticks)
 
 
-def _climb(axes: Any, moved: Queries) -> None:
+def climb_panel(moved: Queries) -> Panel:
     """Distance to the nearest mode along the paths: the median and the slowest."""
     cosines = np.einsum("knd,md->knm", moved.places, moved.modes.centers).max(axis=2)
     away = np.sqrt(np.maximum(2.0 - 2.0 * cosines, 1e-20))
-    for share, label in ((0.5, "half of them"), (0.9, "9 of 10"), (1.0, "all")):
-        axes.plot(moved.times[1:], np.quantile(away, share, axis=1)[1:], label=label)
-    axes.set(xscale="log", yscale="log", xlabel="t", ylabel="distance to the nearest mode")
-    axes.set_ylim(1e-6, None)  # the error that steps may have
-    axes.grid(alpha=0.3)
-    axes.legend(title="queries", loc="lower left")
+    curves = [
+        Curve(moved.times[1:], np.quantile(away, share, axis=1)[1:], "-", i, f"queries: {label}")
+        for i, (share, label) in enumerate(((0.5, "half of them"), (0.9, "9 of 10"), (1.0, "all")))
+    ]
+    least = 1e-6  # the error that steps may have
+    return Panel("", "t", "distance to the nearest mode", curves, log="xy", ylim=(least, None))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = bars.study_parser("mean_shift", __doc__, [96], [192])
-    parser.add_argument("--tokens", type=int, default=300, metavar="N")
-    parser.add_argument(
-        "--betas", type=float, nargs="+", default=(5, 10, 20, SHOWN, 80, 160), metavar="BETA"
-    )
-    arguments = parser.parse_args(argv)
-    mesh = icosphere(bars.chosen_frequencies(arguments)[-1])
-    mu = cloud_of(arguments.tokens)
+def panels(mu: Measure, moved: Queries, counts: Sequence[Count]) -> Iterator[Panel]:
+    """Two maps with paths, the numbers of modes and clusters against beta, the climb."""
+    times = np.concatenate([[0.0], np.geomspace(0.02, BLURRED[0], 60)])
+    blurred = paths(mu, SHOWN, times, blurring=True)
+    labels = groups(blurred[-1], GROUP)
+    clusters = np.array([blurred[-1][labels == k][0] for k in range(labels.max() + 1)])
+    plain = f"plain: queries climb to the {len(moved.modes)} modes of the fixed cloud"
+    own = f"blurring: the cloud itself, {len(clusters)} clusters at t = {times[-1]:g}"
+    yield map_panel(plain, mu, moved.places, moved.modes.centers)
+    yield map_panel(own, mu, blurred, clusters)
+    yield number_panel(counts)
+    yield climb_panel(moved)
+
+
+def study(options: Options) -> Outcome:
+    """The identity, the modes, the climb, the clusters."""
+    mesh, mu = icosphere(options.frequency), cloud_of(options.tokens)
     errors = [identity_error(d, beta) for d, beta in IDENTITIES]
-    counts = [count(mu, beta, mesh) for beta in arguments.betas]
+    counts = [count(mu, beta, mesh) for beta in options.betas]
     moved = queries(mu, find_modes(mu, SHOWN), SHOWN)
-    shown = "\n".join(map(str, findings(counts, moved)))
-    if arguments.out is not None:
-        picture(mu, moved, counts, arguments.out / "mean_shift.png")
-    tables = [table(counts, arguments.tokens), shown]
-    verdicts = promised(errors, counts, moved)
-    return bars.conclude(tables, verdicts, arguments.out, "mean_shift")
+    return Outcome(
+        [table(counts, options.tokens)],
+        promised(errors, counts, moved),
+        findings(counts, moved),
+        panels(mu, moved, counts),
+        columns=2,
+    )
+
+
+main = Command(
+    study,
+    Option("--tokens", 300, type=int, metavar="N", help="in the cloud"),
+    Option.numbers("--betas", (5.0, 10.0, 20.0, SHOWN, 80.0, 160.0), "BETA", "of kernels"),
+    meshes=[96],
+    full=[192],
+)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ waiting times stay below 1e13 or so.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,8 +35,8 @@ from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation
 from pde.arguments import Array, non_negative, number
 from pde.callbacks import Callback, EverySteps, Monitor
 from pde.simulation import run_to
-from validation import bars, command_line, convergence, side_by_side
-from validation.clustering_phase import random_tokens
+from validation.problems.tokens import groups, random_tokens
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 ANGLE = 0.1
 """Tokens within this angle, by a chain of neighbours, are one cluster."""
@@ -53,20 +53,8 @@ CIRCLE = np.cumsum([0.0, 0.8, 1.0, 1.1])
 """Angles of four equal clusters on the circle."""
 CIRCLE_BETAS = (5.0, 8.0, 11.0, 14.0, 17.0)
 
-
-def groups(x: Array, angle: float = ANGLE) -> Array:
-    """(n,) labels 0, 1, ... of the clusters of the (n, d) unit vectors x.
-
-    Tokens belong together where a chain of tokens leads over, each within `angle` of the next.
-
-    >>> groups(np.array([[1.0, 0.0], [0.0, 1.0], [0.05, 1.0]])).tolist()
-    [0, 1, 1]
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    # Angles between directions of nearly unit length, to rounding of the product.
-    near = x @ x.T >= np.cos(angle)
-    return np.asarray(connected_components(near, directed=False)[1])
+Pair = tuple[float, float, float, float]
+"""Share of the mass, beta, time by the formula, angle then."""
 
 
 def merged(x: Array, weights: Array, angle: float = NARROW) -> tuple[Array, Array]:
@@ -143,7 +131,7 @@ def _watcher(beta: float, weights: Array, d: int) -> Monitor:
     one = np.exp(beta) / (2.0 * beta)
 
     def watch(_: float, x: Array) -> tuple[float, float]:
-        return float(groups(x).max() + 1), attention.energy(Measure(x, weights)) / one
+        return float(groups(x, ANGLE).max() + 1), attention.energy(Measure(x, weights)) / one
 
     return Monitor(EverySteps(1), function=watch)
 
@@ -242,38 +230,39 @@ def case(d: int, beta: float, until: float) -> Case:
     return Case(d, beta, full(x, beta, until), coarse(x, beta, 1e3 * until))
 
 
-def stairs_table(cases: Sequence[Case]) -> str:
-    """When at most k clusters are left."""
-    rows = []
-    for one in cases:
-        for name, stairs in (("tokens", one.tokens), ("clusters", one.clusters)):
-            numbers = side_by_side.numbers([stairs.reached(k) for k in (6, 5, 4, 3, 2, 1)], ".4g")
-            rows.append([str(one.d), f"{one.beta:g}", name, *numbers])
-    header = ["d", "beta", "followed", *(f"at most {k}" for k in (6, 5, 4, 3, 2, 1))]
-    title = f"{TOKENS} random tokens: time from which on at most k clusters are left"
-    return f"{title}\n{convergence.table(header, rows)}"
+def tables(cases: Sequence[Case], pairs: Sequence[Pair], times: Array) -> list[Table]:
+    """When at most k clusters are left; two clusters; four clusters on the circle."""
+    left = (6, 5, 4, 3, 2, 1)
+    stairs = [
+        (one.d, one.beta, name, *(run.reached(k) for k in left))
+        for one in cases
+        for name, run in (("tokens", one.tokens), ("clusters", one.clusters))
+    ]
+    columns = ["d", "beta:g", "followed"]
+    columns += each(".4g", *(f"at most {k}" for k in left))
+    both = np.stack([times, [foretold_times(beta) for beta in CIRCLE_BETAS]], axis=2)
+    heads = [head for k in (3, 2, 1) for head in (f"to {k}", "foretold")]
+    angles = ", ".join(f"{phi:.3f}" for phi, _ in stages(CIRCLE))
+    return [
+        Table(
+            f"{TOKENS} random tokens: time from which on at most k clusters are left",
+            columns,
+            stairs,
+        ),
+        Table(
+            f"two clusters of masses w and 1-w from the angle {APART:g} to {ANGLE:g}",
+            [*each("g", "w", "beta"), "time, formula:.5g", "angle then:.6f"],
+            pairs,
+        ),
+        Table(
+            f"four equal clusters on the circle, merging times; the limit's angles {angles}",
+            ["beta:g", *each(".4g", *heads)],
+            np.column_stack([CIRCLE_BETAS, both.reshape(len(times), -1)]),
+        ),
+    ]
 
 
-def pairs_table(pairs: Sequence[tuple[float, float, float, float]]) -> str:
-    """Two clusters."""
-    rows = [[f"{w:g}", f"{b:g}", f"{time:.5g}", f"{angle:.6f}"] for w, b, time, angle in pairs]
-    title = f"two clusters of masses w and 1-w from the angle {APART:g} to {ANGLE:g}"
-    return f"{title}\n{convergence.table(['w', 'beta', 'time, formula', 'angle then'], rows)}"
-
-
-def circle_table(times: Array) -> str:
-    """Four clusters on the circle."""
-    rows = []
-    for beta, row in zip(CIRCLE_BETAS, times, strict=True):
-        both = np.stack([row, foretold_times(beta)], axis=1).ravel()
-        rows.append([f"{beta:g}", *(f"{t:.4g}" for t in both)])
-    words = ", ".join(f"{phi:.3f}" for phi, _ in stages(CIRCLE))
-    title = f"four equal clusters on the circle, merging times; the limit's angles {words}"
-    header = ["beta", "to 3", "foretold", "to 2", "foretold", "to 1", "foretold"]
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
-def findings(cases: Sequence[Case], times: Array) -> list[side_by_side.Finding]:
+def findings(cases: Sequence[Case], times: Array) -> Iterator[Finding]:
     """Waiting is what takes the time; the staircase on the circle is as foretold."""
     errors = [
         float(np.abs(row / foretold_times(beta) - 1.0).max())
@@ -281,7 +270,7 @@ def findings(cases: Sequence[Case], times: Array) -> list[side_by_side.Finding]:
     ]
     words = ", ".join(f"{error:.1%}" for error in errors)
     text = f"four clusters, times off the foretold ones: {words} for growing beta"
-    found = [side_by_side.Finding(text, bool((np.diff(errors) < 0.0).all()) and errors[-1] < 0.05)]
+    yield Finding(text, (np.diff(errors) < 0.0).all() and errors[-1] < 0.05)
     for one in cases:
         stairs = np.array([one.clusters.reached(k) for k in range(6, 0, -1)])
         known = stairs[~np.isnan(stairs)]
@@ -290,79 +279,58 @@ def findings(cases: Sequence[Case], times: Array) -> list[side_by_side.Finding]:
             words += f" and none more until {one.clusters.times[-1]:.3g}"
             known = np.append(known, one.clusters.times[-1])
         text = f"d = {one.d}, beta = {one.beta:g}: at most 6, 5, ... clusters at t = {words}"
-        factors = known[1:] / known[:-1]
-        found.append(side_by_side.Finding(text, bool(factors.max(initial=1.0) > 3.0)))
-    return found
+        yield Finding(text, (known[1:] / known[:-1]).max(initial=1.0) > 3.0)
 
 
-def promised(
-    cases: Sequence[Case], pairs: Sequence[tuple[float, float, float, float]]
-) -> list[bars.Bar]:
+def promised(cases: Sequence[Case], pairs: Sequence[Pair]) -> Iterator[Bar]:
     """Two clusters by the formula; energy climbs; coarse runs agree with the tokens."""
     worst = max(abs(angle / ANGLE - 1.0) for _, _, _, angle in pairs)
-    kept = [bars.at_most("two clusters: angle at the formula's time, error", worst, 1e-4)]
+    yield Bar.at_most("two clusters: angle at the formula's time, error", worst, 1e-4)
     climb = min(float(np.diff(one.tokens.energy).min()) for one in cases)
-    kept.append(bars.at_least("energy: least step, share of one cluster's", climb, -1e-6))
+    yield Bar.at_least("energy: least step, share of one cluster's", climb, -1e-6)
     for one in cases:
         what = f"d = {one.d}, beta = {one.beta:g}: times of clusters against tokens"
-        kept.append(bars.at_most(what, one.agreement(), 0.02))
-    return kept
+        yield Bar.at_most(what, one.agreement(), 0.02)
 
 
-def panels(
-    cases: Sequence[Case], pairs: Sequence[tuple[float, float, float, float]], times: Array
-) -> list[side_by_side.Panel]:
+def stairs_panels(cases: Sequence[Case]) -> Iterator[Panel]:
+    """Numbers of clusters and energy over time: lines coarse runs, dots all tokens."""
+    for title, ylabel, values, log in (
+        ("dots: all tokens, lines: coarse", "clusters", lambda run: run.clusters, "xy"),
+        ("interaction energy", "share of one cluster's", lambda run: run.energy, "x"),
+    ):
+        curves = []
+        for i, one in enumerate(cases):
+            stairs, whole = one.clusters, one.tokens
+            shown = np.unique(np.geomspace(1, len(whole.times), 40).astype(int)) - 1
+            label = f"d = {one.d}, $\\beta$ = {one.beta:g}"
+            curves.append(Curve(stairs.times + 0.1, values(stairs), "-", i, label))
+            curves.append(Curve(whole.times[shown] + 0.1, values(whole)[shown], "o", i))
+        yield Panel(title, "t", ylabel, curves, log=log)
+
+
+def panels(cases: Sequence[Case], pairs: Sequence[Pair], times: Array) -> Iterator[Panel]:
     """Staircases and merging times."""
-    number_: dict[str, side_by_side.Curve] = {}
-    energy: dict[str, side_by_side.Curve] = {}
-    for i, one in enumerate(cases):
-        label = f"d = {one.d}, $\\beta$ = {one.beta:g}"
-        stairs, whole = one.clusters, one.tokens
-        number_[label] = (stairs.times + 0.1, stairs.clusters, "-", i)
-        shown = np.unique(np.geomspace(1, len(whole.times), 40).astype(int)) - 1
-        number_[f"_{label}"] = (whole.times[shown] + 0.1, whole.clusters[shown], "o", i)
-        energy[label] = (stairs.times + 0.1, stairs.energy, "-", i)
-        energy[f"_{label}"] = (whole.times[shown] + 0.1, whole.energy[shown], "o", i)
-    merging: dict[str, side_by_side.Curve] = {}
-    fine = np.linspace(0.0, 8.0, 60)
+    yield from stairs_panels(cases)
+    fine, merging = np.linspace(0.0, 8.0, 60), []
     for i, share in enumerate(SHARES):
-        merging[f"masses {share:g} : {1 - share:g}"] = (
-            fine,
-            [pair_time(beta, share) for beta in fine],
-            "-",
-            i,
-        )
+        formula = [pair_time(beta, share) for beta in fine]
         own = [(beta, time) for w, beta, time, _ in pairs if w == share]
-        merging[f"_{share}"] = (*np.transpose(own), "o", i)
-    four: dict[str, side_by_side.Curve] = {}
-    betas = np.linspace(CIRCLE_BETAS[0], CIRCLE_BETAS[-1], 40)
+        merging.append(Curve(fine, formula, "-", i, f"masses {share:g} : {1 - share:g}"))
+        merging.append(Curve.through(own, "o", i))
+    yield Panel(f"two clusters, from angle {APART:g}", "beta", "time", merging, log="y")
+    betas, four = np.linspace(CIRCLE_BETAS[0], CIRCLE_BETAS[-1], 40), []
     lines = np.array([foretold_times(beta) for beta in betas])
     for k, (phi, _) in enumerate(stages(CIRCLE)):
-        four[f"_{k}"] = (betas, lines[:, k], "-", k)
-        four[f"to {3 - k}: pair at {phi:.2f}"] = (CIRCLE_BETAS, times[:, k], "o", k)
-    log = {"xscale": "log"}
-    return [
-        side_by_side.Panel(
-            "dots: all tokens, lines: coarse",
-            "t",
-            "clusters",
-            number_,
-            log | {"yscale": "log"},
-        ),
-        side_by_side.Panel("interaction energy", "t", "share of one cluster's", energy, log),
-        side_by_side.Panel(
-            f"two clusters, from angle {APART:g}", "beta", "time", merging, {"yscale": "log"}
-        ),
-        side_by_side.Panel(
-            "four clusters on the circle, lines: foretold", "beta", "time", four, {"yscale": "log"}
-        ),
-    ]
+        four.append(Curve(betas, lines[:, k], "-", k))
+        four.append(Curve(CIRCLE_BETAS, times[:, k], "o", k, f"to {3 - k}: pair at {phi:.2f}"))
+    title = "four clusters on the circle, lines: foretold"
+    yield Panel(title, "beta", "time", four, log="y")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where clusters follow their formula and stand for their tokens."""
-    arguments = command_line.study("metastability", __doc__).parse_args(argv)
-    until = 3000.0 if arguments.full else 300.0
+def study(options: Options) -> Outcome:
+    """Staircases, pairs, four clusters on the circle."""
+    until = 3000.0 if options.full else 300.0
     cases = [case(d, beta, until) for d, beta in CASES]
     pairs = []
     for share in SHARES:
@@ -370,11 +338,16 @@ def main(argv: Sequence[str] | None = None) -> int:
             time = pair_time(beta, share)
             pairs.append((share, beta, time, angle_of_pair(beta, share, time)))
     times = np.array([circle_times(beta) for beta in CIRCLE_BETAS])
-    if arguments.out is not None:
-        side_by_side.draw(panels(cases, pairs, times), arguments.out / "metastability.png", 2)
-    tables = [stairs_table(cases), pairs_table(pairs), circle_table(times)]
-    tables.append("\n".join(map(str, findings(cases, times))))
-    return bars.conclude(tables, promised(cases, pairs), arguments.out, "metastability")
+    return Outcome(
+        tables(cases, pairs, times),
+        promised(cases, pairs),
+        findings(cases, times),
+        panels(cases, pairs, times),
+        columns=2,
+    )
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ rounding. (3) With noise, unnormalised attention is the gradient flow of the fre
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from pde import (
 from pde.arguments import Array
 from pde.one_body import Drift
 from pde.simulation import run_to
-from validation import bars, convergence, side_by_side
+from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table
 
 KAPPA = 5.0
 DEGREES = (1, 2, 3, 4)
@@ -149,17 +150,17 @@ def moments(frequency: int, n: int) -> Moments:
     return Moments(times, both[0], both[1], n**-0.5)
 
 
-def decay_table(found: dict[int, list[Decay]]) -> str:
+def decay_table(found: dict[int, list[Decay]]) -> Table:
     """Errors of the rates and orders."""
-    header = ["degree", "frequency", "rate", "l(l+1)/kappa", "relative error", "order", "steps"]
     rows = []
     for degree, series in found.items():
-        for i, one in enumerate(series):
-            order = f"{_order(series[i - 1], one):.2f}" if i else ""
-            rate = f"{degree * (degree + 1) / KAPPA:.4f}"
-            cells = [f"{one.measured:.5f}", rate, f"{one.error:.2e}", order, str(one.steps)]
-            rows.append([str(degree), str(one.frequency), *cells])
-    return convergence.table(header, rows)
+        orders = [None, *(_order(*pair) for pair in pairwise(series))]
+        rate = degree * (degree + 1) / KAPPA
+        for one, order in zip(series, orders, strict=True):
+            rows.append((degree, one.frequency, one.measured, rate, one.error, order, one.steps))
+    columns = ["degree", "frequency", "rate:.5f", "l(l+1)/kappa:.4f"]
+    columns += ["relative error:.2e", "order:.2f", "steps"]
+    return Table("", columns, rows)
 
 
 def _order(coarse: Decay, fine: Decay) -> float:
@@ -168,59 +169,56 @@ def _order(coarse: Decay, fine: Decay) -> float:
 
 def promised(
     found: dict[int, list[Decay]], gibbs: float, flow: Flow, both: Moments
-) -> list[bars.Bar]:
+) -> Iterator[Bar]:
     """Order two with a bound on the last error, Gibbs states, free energy, moments."""
-    kept = []
     for degree, series in found.items():
         order = _order(series[-2], series[-1])
-        kept.append(bars.at_least(f"degree {degree}: observed order", order, 1.65))
-        kept.append(bars.at_most(f"degree {degree}: observed order", order, 2.35))
+        yield Bar.at_least(f"degree {degree}: observed order", order, 1.65)
+        yield Bar.at_most(f"degree {degree}: observed order", order, 2.35)
         # The two-point operator's relative error on degree l is about l (l + 1) h^2 / 24.
         bound = degree * (degree + 1) * series[-1].h ** 2 / 12.0
-        kept.append(bars.at_most(f"degree {degree}: error of the rate", series[-1].error, bound))
-    kept.append(bars.at_most("Gibbs density: change until t = 5", gibbs, 1e-12))
-    kept.append(bars.at_most("free energy: largest rise", float(np.diff(flow.energy).max()), 0.0))
-    kept.append(bars.at_most("free energy: loss against dissipation", flow.gap, 0.01))
-    kept.append(bars.at_most("moments, cells to particles, in n^(-1/2)", both.gap, 5.0))
-    return kept
+        yield Bar.at_most(f"degree {degree}: error of the rate", series[-1].error, bound)
+    yield Bar.at_most("Gibbs density: change until t = 5", gibbs, 1e-12)
+    yield Bar.at_most("free energy: largest rise", float(np.diff(flow.energy).max()), 0.0)
+    yield Bar.at_most("free energy: loss against dissipation", flow.gap, 0.01)
+    yield Bar.at_most("moments, cells to particles, in n^(-1/2)", both.gap, 5.0)
 
 
-def panels(found: dict[int, list[Decay]], flow: Flow, both: Moments) -> list[side_by_side.Panel]:
+def panels(found: dict[int, list[Decay]], flow: Flow, both: Moments) -> list[Panel]:
     """Errors over h, free energy over time, moments over time."""
-    errors: dict[str, side_by_side.Curve] = {}
-    for i, (degree, series) in enumerate(found.items()):
-        h = np.array([one.h for one in series])
-        errors[f"l = {degree}"] = (h, np.array([one.error for one in series]), "o-", i)
-    errors["h^2"] = (h, 0.5 * h**2, ":", 7)
-    energy = {
-        "F(t)": (flow.times, flow.energy, "-", 0),
-        "F(0) - dissipated": (flow.times[::4], (flow.energy[0] - flow.dissipated)[::4], "o", 1),
-    }
-    drawn: dict[str, side_by_side.Curve] = {}
-    for i, name in enumerate("xyz"):
-        drawn[f"mean {name}, cells"] = (both.times, both.grid[:, i], "-", i)
-        drawn[f"mean {name}, particles"] = (both.times, both.particles[:, i], "o", i)
-    log = {"xscale": "log", "yscale": "log"}
+    errors = [
+        Curve([one.h for one in series], [one.error for one in series], "o-", i, f"l = {degree}")
+        for i, (degree, series) in enumerate(found.items())
+    ]
+    h = np.array(errors[-1].x)
+    errors.append(Curve(h, 0.5 * h**2, ":", 7, "h^2"))
+    lost = (flow.energy[0] - flow.dissipated)[::4]
+    energy = [
+        Curve(flow.times, flow.energy, "-", 0, "F(t)"),
+        Curve(flow.times[::4], lost, "o", 1, "F(0) - dissipated"),
+    ]
+    means = [
+        Curve(both.times, values[:, i], form, i, f"mean {axis}, {name}")
+        for i, axis in enumerate("xyz")
+        for name, values, form in (("cells", both.grid, "-"), ("particles", both.particles, "o"))
+    ]
     return [
-        side_by_side.Panel("decay of harmonics", "h", "relative error of the rate", errors, log),
-        side_by_side.Panel("free energy, USA, beta = 1", "t", "F", energy),
-        side_by_side.Panel(f"SA, beta = 2, kappa = {KAPPA:g}", "t", "mean", drawn),
+        Panel("decay of harmonics", "h", "relative error of the rate", errors, log="xy"),
+        Panel("free energy, USA, beta = 1", "t", "F", energy),
+        Panel(f"SA, beta = 2, kappa = {KAPPA:g}", "t", "mean", means),
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where everything promised is kept."""
-    parser = bars.study_parser("noise", __doc__, [6, 12], [8, 16, 32])
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
-    found = decays(frequencies)
-    gibbs, flow = gibbs_drift(frequencies[-1]), free_energy(frequencies[-1])
-    both = moments(frequencies[-1], PARTICLES if arguments.full else PARTICLES // 5)
-    if arguments.out is not None:
-        side_by_side.draw(panels(found, flow, both), arguments.out / "noise.png")
-    return bars.conclude(
-        [decay_table(found)], promised(found, gibbs, flow, both), arguments.out, "noise"
-    )
+def study(options: Options) -> Outcome:
+    """The four claims."""
+    found = decays(options.frequencies)
+    gibbs, flow = gibbs_drift(options.frequency), free_energy(options.frequency)
+    both = moments(options.frequency, PARTICLES if options.full else PARTICLES // 5)
+    promises = promised(found, gibbs, flow, both)
+    return Outcome([decay_table(found)], promises, panels=panels(found, flow, both))
+
+
+main = Command(study, meshes=[6, 12], full=[8, 16, 32])
 
 
 if __name__ == "__main__":

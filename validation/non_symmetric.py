@@ -39,18 +39,15 @@ from meshes.geometry import unit
 from pde import Measure, SelfAttention
 from pde.arguments import Array
 from pde.limits import distance_to_pair
-from validation import bars, convergence, side_by_side, wasserstein
+from validation import fits, side_by_side, wasserstein
+from validation.problems.axes import AXES, on_axes, tilted
+from validation.side_by_side import coupling_cost
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 BETA = 50.0
 SETTLED = 4.0
 """From then on the law has gathered on E."""
 TOLERANCE = 1e-3
-
-
-def on_axes(A: Any) -> Array:
-    """(d, d) matrix that is A in the basis of the axes, which are in general position to meshes."""
-    R = side_by_side.AXES[3]
-    return R @ np.asarray(A, dtype=float) @ R.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +83,6 @@ CASES = (
     Case("real, non-normal", ((2, 1.5, 0), (0, 1, 0), (0, 0, 0.5)), "real"),
     Case("Jordan block", ((1, 1, 0), (0, 1, 0), (0, 0, 0)), "jordan"),
 )
-
-
-def law(x: Array) -> Array:
-    """1 + 0.6 x_1, up to a factor."""
-    return 1.0 + 0.6 * x[:, 0]
 
 
 def spectral_projector(A: Any, tolerance: float = 1e-8) -> Array:
@@ -132,41 +124,27 @@ def distance(mu: Measure, nu: Measure) -> float:
     return wasserstein.distance(mu, nu, tolerance=TOLERANCE).value
 
 
-@dataclass(frozen=True)
-class Row:
-    """A line of the table: what was measured and what is expected."""
-
-    what: str
-    grid: float
-    particles: float
-    expected: str
-
-    @classmethod
-    def of(cls, what: str, values: Mapping[str, float], expected: str) -> Row:
-        """Of values by "grid" and "particles"."""
-        return cls(what, values["grid"], values["particles"], expected)
-
-
-@dataclass(frozen=True, eq=False)
-class Result:
-    """Rows, findings and bars of a case, and W2 over time for the picture."""
-
-    case: Case
-    rows: list[Row]
-    findings: list[side_by_side.Finding]
-    bars: list[bars.Bar]
-    curves: dict[str, side_by_side.Curve]
+def report(
+    case: Case,
+    measured: Sequence[tuple[str, Mapping[str, float], str]],
+    curves: Sequence[Curve],
+    findings: Sequence[Finding],
+    bars: Sequence[Bar] = (),
+) -> Outcome:
+    """What was measured by "grid" and "particles" beside what is expected; W2 over time."""
+    columns = [f"beta = {BETA:g}", *each(".3f", "cells", "particles"), "expected"]
+    rows = [(what, values["grid"], values["particles"], word) for what, values, word in measured]
+    panel = Panel(case.name, "t", "W2", curves, log="y")
+    return Outcome([Table(case.name, columns, rows)], bars, findings, [panel])
 
 
-def complex_pair(case: Case, both: side_by_side.SideBySide) -> Result:
+def complex_pair(case: Case, both: side_by_side.SideBySide) -> Outcome:
     """The moving law on the plane of E: distance to it, recurrence, turning."""
     start, t = both.particles[0], both.times
     i = int(np.searchsorted(t, SETTLED))
     images = [start.push(replacement(case.V, time)) for time in t]
-    gap = 1.0 - float(np.sort(np.linalg.eigvals(case.V).real)[0])
-    rows, found = [], []
     whole, half, moving, turn = {}, {}, {}, {}
-    plane = np.linalg.svd(spectral_projector(case.V))[0][:, :2]
+    plane, found = np.linalg.svd(spectral_projector(case.V))[0][:, :2], []
     for which, measures in (("grid", both.grid), ("particles", both.particles)):
         whole[which] = distance(measures[i], measures[i + 16])
         half[which] = distance(measures[i], measures[i + 8])
@@ -175,125 +153,100 @@ def complex_pair(case: Case, both: side_by_side.SideBySide) -> Result:
         turn[which] = abs(angle[i + 16] - angle[i]) / (2.0 * np.pi)
         text = f"{case.name}, {which}: back after T = {case.period:.2f}"
         text += f" to {whole[which]:.3f}, half-way {half[which]:.3f} away"
-        found.append(side_by_side.Finding(text, whole[which] < 0.4 * half[which]))
+        found.append(Finding(text, whole[which] < 0.4 * half[which]))
         text = f"{case.name}, {which}: the mean turns {turn[which]:.3f} times in a period, 1"
-        found.append(side_by_side.Finding(text, abs(turn[which] - 1.0) < 0.1))
-    rows = [
-        Row.of(f"W2 to (Q_t)_# rho0 at t = {t[i]:.2f}", moving, "0 + temperature error"),
-        Row.of("W2(rho_t, rho_{t+T})", whole, "0 + temperature error"),
-        Row.of("W2(rho_t, rho_{t+T/2})", half, "not small"),
-        Row.of("turns of the mean in T", turn, "1"),
+        found.append(Finding(text, abs(turn[which] - 1.0) < 0.1))
+    measured = [
+        (f"W2 to (Q_t)_# rho0 at t = {t[i]:.2f}", moving, "0 + temperature error"),
+        ("W2(rho_t, rho_{t+T})", whole, "0 + temperature error"),
+        ("W2(rho_t, rho_{t+T/2})", half, "not small"),
+        ("turns of the mean in T", turn, "1"),
     ]
-    fine = side_by_side.fine_measure(law, 3)
-    pairing = np.array(
-        [
-            side_by_side.coupling_cost(
-                fine.push(flow(case.V, time)), fine.push(replacement(case.V, time))
-            )
-            for time in t
-        ]
-    )
+    fine = side_by_side.fine_measure(tilted, 3)
+    moves = [(flow(case.V, time), replacement(case.V, time)) for time in t]
+    cold = np.array([coupling_cost(*map(fine.push, pair)) for pair in moves])
+    warm = [coupling_cost(*pair) for pair in zip(both.particles, images, strict=True)]
+    curves = [
+        Curve(t, cold, "--", 7, "zero temperature"),
+        Curve(t, warm, "o-", 0, f"particles, beta = {BETA:g}"),
+    ]
     # Mass near E's complement, E of dimension 2: W2 ~ t^{1/2} e^{-gap t}.
-    window = (t > 1.5) & (t < SETTLED)
-    rate = side_by_side.rate(t, pairing / np.sqrt(np.maximum(t, 1.0)), window)
-    warm = [side_by_side.coupling_cost(*pair) for pair in zip(both.particles, images, strict=True)]
-    curves = {
-        "zero temperature": (t, pairing, "--", 7),
-        f"particles, beta = {BETA:g}": (t, warm, "o-", 0),
-    }
-    promise = [bars.at_least(f"{case.name}: zero-temperature rate, proven", rate, 0.9 * gap)]
-    return Result(case, rows, found, promise, curves)
+    rate = fits.rate(t, cold / np.sqrt(np.maximum(t, 1.0)), (t > 1.5) & (t < SETTLED))
+    gap = 1.0 - float(np.sort(np.linalg.eigvals(case.V).real)[0])
+    proven = Bar.at_least(f"{case.name}: zero-temperature rate, proven", rate, 0.9 * gap)
+    return report(case, measured, curves, found, [proven])
 
 
-def real_pair(case: Case, both: side_by_side.SideBySide) -> Result:
+def real_pair(case: Case, both: side_by_side.SideBySide) -> Outcome:
     """Two atoms at +-r: masses by the left eigenvector against masses by Pi."""
     P, start = spectral_projector(case.V), both.particles[0]
     left, _, right = np.linalg.svd(P)
     r, l = left[:, 0], right[0]  # noqa: E741
     l = l * np.sign(l @ r)  # noqa: E741
-    oblique, orthogonal = (side_by_side.half_mass(law, e) for e in (l, r))
-    found, to_oblique, to_orthogonal, curves = [], {}, {}, {}
-    for which, measures in (("grid", both.grid), ("particles", both.particles)):
-        mine = np.array([distance_to_pair(mu, r, oblique * mu.total) for mu in measures])
-        other = np.array([distance_to_pair(mu, r, orthogonal * mu.total) for mu in measures])
-        to_oblique[which], to_orthogonal[which] = mine.min(), other.min()
+    oblique, orthogonal = (side_by_side.half_mass(tilted, e) for e in (l, r))
+    to_oblique = both.of_both(lambda mu: distance_to_pair(mu, r, oblique * mu.total))
+    to_orthogonal = both.of_both(lambda mu: distance_to_pair(mu, r, orthogonal * mu.total))
+    found, curves = [], []
+    for k, which in enumerate(to_oblique):
+        mine, other = to_oblique[which], to_orthogonal[which]
         text = f"{case.name}, {which}: closest to the masses of <l, x> {mine.min():.3f},"
         text += f" to those of <r, x> {other.min():.3f}"
-        found.append(side_by_side.Finding(text, mine.min() < 0.5 * other.min()))
-        colour = 0 if which == "grid" else 1
-        curves[f"{which}, to (Q_t)_#"] = (both.times, mine, "-", colour)
-        curves[f"{which}, to Pi_#"] = (both.times, other, ":", colour)
-    rows = [
-        Row.of("least W2 to (Q_t)_# rho0", to_oblique, "0 + temperature error"),
-        Row.of("least W2 to Pi_# rho0", to_orthogonal, "not small"),
-        Row("mass at +r", oblique, orthogonal, "of <l, x> > 0; of <r, x> > 0"),
+        found.append(Finding(text, mine.min() < 0.5 * other.min()))
+        curves.append(Curve(both.times, mine, "-", k, f"{which}, to (Q_t)_#"))
+        curves.append(Curve(both.times, other, ":", k, f"{which}, to Pi_#"))
+    masses = {"grid": oblique, "particles": orthogonal}
+    measured = [
+        ("least W2 to (Q_t)_# rho0", least(to_oblique), "0 + temperature error"),
+        ("least W2 to Pi_# rho0", least(to_orthogonal), "not small"),
+        ("mass at +r", masses, "of <l, x> > 0; of <r, x> > 0"),
     ]
-    share = [float(start.push(flow(case.V, 20.0)).integrate(lambda x: x @ r > 0.0))]
+    share = float(start.push(flow(case.V, 20.0)).integrate(lambda x: x @ r > 0.0))
     own = float(start.weights @ (start.points @ l > 0.0))
-    promise = [
-        bars.at_most(f"{case.name}: mass of the flow at +r, error", abs(share[0] - own), 1e-9)
-    ]
-    return Result(case, rows, found, promise, curves)
+    bar = Bar.at_most(f"{case.name}: mass of the flow at +r, error", abs(share - own), 1e-9)
+    return report(case, measured, curves, found, [bar])
 
 
-def jordan(case: Case, both: side_by_side.SideBySide) -> Result:
+def least(values: Mapping[str, Array]) -> dict[str, float]:
+    """Over time, of each."""
+    return {which: float(series.min()) for which, series in values.items()}
+
+
+def jordan(case: Case, both: side_by_side.SideBySide) -> Outcome:
     """No exponential rate: the zero-temperature flow's distance falls like a power of t."""
-    R, start = side_by_side.AXES[3], side_by_side.fine_measure(law, 3)
+    R, start, end = AXES[3], side_by_side.fine_measure(tilted, 3), float(both.times[-1])
     times = np.geomspace(4.0, 64.0, 9)
-    mass = side_by_side.half_mass(law, R[:, 1])
-    cold = np.array([distance_to_pair(start.push(flow(case.V, t)), R[:, 0], mass) for t in times])
-    power = -side_by_side.slope(np.log(times), np.log(cold))
-    last, curves = {}, {"zero temperature": (times, cold, "--", 7)}
-    for k, (which, measures) in enumerate((("grid", both.grid), ("particles", both.particles))):
-        values = np.array([distance_to_pair(mu, R[:, 0], mass * mu.total) for mu in measures])
-        last[which] = values[-1]
-        curves[f"{which}, beta = {BETA:g}"] = (both.times, values, "-", k)
-    flow_then = float(
-        distance_to_pair(start.push(flow(case.V, float(both.times[-1]))), R[:, 0], mass)
+    mass = side_by_side.half_mass(tilted, R[:, 1])
+    *cold, then = (
+        distance_to_pair(start.push(flow(case.V, t)), R[:, 0], mass) for t in (*times, end)
     )
-    rows = [Row.of(f"W2 at t = {both.times[-1]:g}", last, f"zero temperature {flow_then:.3f}")]
+    power = -fits.slope(np.log(times), np.log(cold))
+    warm = both.of_both(lambda mu: distance_to_pair(mu, R[:, 0], mass * mu.total))
+    curves = [Curve(times, cold, "--", 7, "zero temperature")]
+    for k, (which, values) in enumerate(warm.items()):
+        curves.append(Curve(both.times, values, "-", k, f"{which}, beta = {BETA:g}"))
+    last = {which: values[-1] for which, values in warm.items()}
+    measured = [(f"W2 at t = {end:g}", last, f"zero temperature {then:.3f}")]
     text = f"{case.name}: W2 of the zero-temperature flow ~ t^-p, p = {power:.2f}, 1/2 to 1"
-    found = [side_by_side.Finding(text, 0.45 < power < 1.05)]
-    return Result(case, rows, found, [], curves)
+    return report(case, measured, curves, [Finding(text, 0.45 < power < 1.05)])
 
 
-STUDIES = {"complex": complex_pair, "real": real_pair, "jordan": jordan}
+KINDS = {"complex": complex_pair, "real": real_pair, "jordan": jordan}
 
 
-def measure(case: Case, frequency: int) -> Result:
+def measure(case: Case, frequency: int) -> Outcome:
     """Solve at finite temperature and compare."""
     field = SelfAttention(case.V, np.eye(3), BETA)
-    both = side_by_side.run(field, law, side_by_side.mesh_of(3, frequency), case.times)
-    return STUDIES[case.kind](case, both)
+    both = side_by_side.run(field, tilted, side_by_side.mesh_of(3, frequency), case.times)
+    return KINDS[case.kind](case, both)
 
 
-def table(result: Result) -> str:
-    """Measured and expected, of cells and particles."""
-    rows = [
-        [*side_by_side.numbers([row.what, row.grid, row.particles]), row.expected]
-        for row in result.rows
-    ]
-    header = [f"beta = {BETA:g}", "cells", "particles", "expected"]
-    return f"{result.case.name}\n{convergence.table(header, rows)}"
+def study(options: Options) -> Outcome:
+    """All cases."""
+    cases = [case for case in CASES if options.only in case.name]
+    return Outcome.joined((measure(case, options.frequency) for case in cases), columns=2)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = bars.study_parser("non_symmetric", __doc__, [10], [24])
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    results = [measure(case, frequency) for case in CASES if arguments.only in case.name]
-    shown = [str(finding) for result in results for finding in result.findings]
-    if arguments.out is not None:
-        panels = [
-            side_by_side.Panel(result.case.name, "t", "W2", result.curves, {"yscale": "log"})
-            for result in results
-        ]
-        side_by_side.draw(panels, arguments.out / "non_symmetric.png", columns=2)
-    promises = [bar for result in results for bar in result.bars]
-    tables = [*map(table, results), "\n".join(shown)]
-    return bars.conclude(tables, promises, arguments.out, "non_symmetric")
+main = Command(study, meshes=[10], full=[24], only=True)
 
 
 if __name__ == "__main__":

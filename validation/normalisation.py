@@ -25,7 +25,7 @@ the laws.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -35,8 +35,9 @@ import numpy as np
 from pde import SelfAttention, Simulation
 from pde.arguments import Array, non_negative
 from pde.normalisation import NormalisedTokens
-from validation import bars, command_line, convergence, side_by_side
-from validation.equiangular_tokens import check_product, gaps, tokens
+from validation import fits
+from validation.exact.equiangular_tokens import check_product, gaps, tokens
+from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
 
 TOKENS, FULL_TOKENS = 32, 128
 """Number of the equiangular tokens by default, with --full."""
@@ -154,7 +155,7 @@ class Course:
     def rate(self, law: Law) -> float:
         """The fall of log(1-g) per unit of the law's clock, in its window."""
         inside = (self.times >= law.window[0]) & (self.times <= law.window[1])
-        return -side_by_side.slope(law.clock(self.times[inside]), np.log(self.gap[inside]))
+        return -fits.slope(law.clock(self.times[inside]), np.log(self.gap[inside]))
 
 
 def run(system: NormalisedTokens, x: Array, times: Array) -> Course:
@@ -224,86 +225,73 @@ def by_scheme() -> dict[str, list[Law]]:
     return schemes
 
 
-def table(rows: Sequence[Measured], n: int, beta: float) -> str:
-    """The laws with what was measured."""
-    header = ["scheme", "1 - g", "window", "rate", "tokens", "reduction", "any B", "1-g apart"]
-    cells = [
-        [
-            row.law.scheme,
-            row.law.text,
-            f"{row.law.window[0]:g} - {row.law.window[1]:g}",
-            f"{row.law.rate:g}",
-            *(f"{value:.4f}" for value in (row.particles, row.exact, row.general)),
-            f"{row.apart:.1e}",
-        ]
-        for row in rows
-    ]
+def tables(
+    rows: Sequence[Measured], speeds: Mapping[str, tuple[float, float]], n: int
+) -> list[Table]:
+    """The laws with what was measured; first speeds of orthogonal tokens."""
+    laws = []
+    for row in rows:
+        law, window = row.law, f"{row.law.window[0]:g} - {row.law.window[1]:g}"
+        measured = row.particles, row.exact, row.general, row.apart
+        laws.append((law.scheme, law.text, window, law.rate, *measured))
+    columns = ["scheme", "1 - g", "window", "rate:g"]
+    columns += [*each(".4f", "tokens", "reduction", "any B"), "1-g apart:.1e"]
     title = (
-        f"V = B = I, {n} orthogonal tokens, beta = {beta:g}; alpha = {ALPHA:g}, tau = {TAU:g};\n"
+        f"V = B = I, {n} orthogonal tokens, beta = {BETA:g}; alpha = {ALPHA:g}, tau = {TAU:g};\n"
         "rate: fall of log(1-g) per unit of t, sqrt(t+1), log t or log(1+t-tau)"
     )
-    return f"{title}\n{convergence.table(header, cells)}"
+    first = [(scheme, *pair) for scheme, pair in speeds.items()]
+    words = f"first speed dg/dt of {n} orthogonal tokens, beta = {BETA:g}"
+    return [
+        Table(title, columns, laws),
+        Table(words, ["scheme", *each(".6f", "tokens", "formula")], first),
+    ]
 
 
-def speed_table(speeds: Mapping[str, tuple[float, float]], n: int, beta: float) -> str:
-    """First speeds of orthogonal tokens."""
-    cells = [[scheme, *(f"{value:.6f}" for value in pair)] for scheme, pair in speeds.items()]
-    title = f"first speed dg/dt of {n} orthogonal tokens, beta = {beta:g}"
-    return f"{title}\n{convergence.table(['scheme', 'tokens', 'formula'], cells)}"
-
-
-def promised(rows: Sequence[Measured], speeds: Mapping[str, tuple[float, float]]) -> list[bars.Bar]:
+def promised(rows: Sequence[Measured], speeds: Mapping[str, tuple[float, float]]) -> list[Bar]:
     """Particles follow the reduction; both, and general tokens, contract by the laws."""
     found = []
     for row in rows:
         name = f"{row.law.scheme}, {row.law.text}"
-        found.append(bars.at_most(f"{name}: 1-g, tokens to reduction", row.apart, 1e-6))
+        found.append(Bar.at_most(f"{name}: 1-g, tokens to reduction", row.apart, 1e-6))
         error = abs(row.particles - row.exact)
-        found.append(bars.at_most(f"{name}: rate, tokens to reduction", error, 1e-5))
+        found.append(Bar.at_most(f"{name}: rate, tokens to reduction", error, 1e-5))
         # At finite times the reduction itself is off by O(1/t), or by O(1-g).
         error = abs(row.particles / row.law.rate - 1.0)
-        found.append(bars.at_most(f"{name}: rate, tokens to law", error, 0.02))
+        found.append(Bar.at_most(f"{name}: rate, tokens to law", error, 0.02))
         error = abs(row.general / row.law.rate - 1.0)
-        found.append(bars.at_most(f"{name}: rate, any B, to law", error, 0.02))
+        found.append(Bar.at_most(f"{name}: rate, any B, to law", error, 0.02))
     worst = max(abs(measured / formula - 1.0) for measured, formula in speeds.values())
-    return [*found, bars.at_most("first speeds to the formula", worst, 1e-12)]
+    return [*found, Bar.at_most("first speeds to the formula", worst, 1e-12)]
 
 
-def panels(courses: Mapping[str, tuple[Course, Course]], n: int) -> list[side_by_side.Panel]:
+def panels(courses: Mapping[str, tuple[Course, Course]], n: int) -> Iterator[Panel]:
     """1-g over time on two scales, and the first speeds over beta."""
-    early: dict[str, side_by_side.Curve] = {}
-    late: dict[str, side_by_side.Curve] = {}
-    for i, (scheme, (particles, exact)) in enumerate(courses.items()):
-        for curves, last in ((early, 20.0), (late, np.inf)):
+    title, limits = "dots: tokens, lines: reduction", (1e-9, 2.0)
+    for last, log in ((20.0, "y"), (np.inf, "xy")):
+        curves = []
+        for i, (scheme, (particles, exact)) in enumerate(courses.items()):
             seen = (exact.times <= last) & (exact.times > 0.0)
-            curves[f"_{scheme}"] = (exact.times[seen], exact.gap[seen], "-", i)
-            curves[scheme] = (particles.times[seen], particles.gap[seen], "o", i)
-    t = np.array([30.0, 1000.0])
-    late["t^-2"] = (t, 3.0 * t**-2.0, "--", 7)
-    betas = np.linspace(0.0, 6.0, 13)
-    speeds: dict[str, side_by_side.Curve] = {}
+            curves.append(Curve(exact.times[seen], exact.gap[seen], "-", i))
+            curves.append(Curve(particles.times[seen], particles.gap[seen], "o", i, scheme))
+        if last == np.inf:
+            t = np.array([30.0, 1000.0])
+            curves.append(Curve(t, 3.0 * t**-2.0, "--", 7, "t^-2"))
+        yield Panel(title, "t", "1 - g", curves, log=log, ylim=limits)
+    betas, speeds = np.linspace(0.0, 6.0, 13), []
     for i, scheme in enumerate(courses):
         # The others start at the speed of Post-LN.
         if scheme in ("post_ln", "ngpt", "peri_ln"):
             options = {"alpha": ALPHA} if scheme == "ngpt" else {}
             pairs = np.array([first_speed(scheme, n, beta, **options) for beta in betas])
-            speeds[f"_{scheme}"] = (betas, pairs[:, 1], "-", i)
             label = "post_ln, pre_ln, mix_ln, sqrt" if scheme == "post_ln" else scheme
-            speeds[label] = (betas, pairs[:, 0], "o", i)
-    log = {"yscale": "log"}
-    title = "dots: tokens, lines: reduction"
-    return [
-        side_by_side.Panel(title, "t", "1 - g", early, log | {"ylim": (1e-9, 2.0)}),
-        side_by_side.Panel(title, "t", "1 - g", late, log | {"xscale": "log", "ylim": (1e-9, 2.0)}),
-        side_by_side.Panel("first speed from g = 0", "beta", "dg/dt", speeds, log),
-    ]
+            speeds += [Curve(betas, pairs[:, 1], "-", i), Curve(betas, pairs[:, 0], "o", i, label)]
+    yield Panel("first speed from g = 0", "beta", "dg/dt", speeds, log="y")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where the laws hold."""
-    parser = command_line.study("normalisation", __doc__)
-    arguments = parser.parse_args(argv)
-    n, beta = FULL_TOKENS if arguments.full else TOKENS, BETA
+def study(options: Options) -> Outcome:
+    """Every scheme's laws."""
+    n, beta = FULL_TOKENS if options.full else TOKENS, BETA
     rows, courses, speeds = [], {}, {}
     for scheme, laws in by_scheme().items():
         particles, exact = courses[scheme] = equiangular_course(laws, n, beta)
@@ -314,10 +302,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             for law in laws
         ]
         speeds[scheme] = first_speed(scheme, n, beta, **laws[0].options)
-    if arguments.out is not None:
-        side_by_side.draw(panels(courses, n), arguments.out / "normalisation.png")
-    tables = [table(rows, n, beta), speed_table(speeds, n, beta)]
-    return bars.conclude(tables, promised(rows, speeds), arguments.out, "normalisation")
+    return Outcome(tables(rows, speeds, n), promised(rows, speeds), panels=panels(courses, n))
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

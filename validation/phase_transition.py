@@ -18,7 +18,7 @@ k is the next kappa, and phi is computed anew, until nothing changes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,8 @@ from pde import Equation, FiniteVolume, Measure, SelfAttention, initial
 from pde.arguments import Array, number
 from pde.simulation import run_to
 from pde.stationary import stationary_state
-from validation import bars, convergence, exact, side_by_side
+from validation import exact, side_by_side
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 CRITICAL_BETA = {3: 1.816, 2: 2.447}
 """USA: where the transition turns discontinuous."""
@@ -204,52 +205,41 @@ def branches(mesh: SphereMesh) -> list[Branch]:
     return [branch(mesh, *parameters) for parameters in (*unnormalized, *normalized)]
 
 
-def threshold_table(curves: Sequence[Branch]) -> str:
-    """Thresholds, bends and folds."""
-    header = ["branch", "kappa_c", "linear theory", "bend c", "fold / kappa_c"]
-    rows = []
+def tables(curves: Sequence[Branch], rates: Sequence[Growth]) -> list[Table]:
+    """Thresholds, bends and folds; growth rates in runs."""
+    found = []
     for curve in curves:
         measured, bend = curve.expansion[:2]
-        numbers = [f"{v:.5f}" for v in (measured, curve.expected, bend, curve.fold / measured)]
-        rows.append([curve.name, *numbers])
-    return convergence.table(header, rows)
-
-
-def growth_table(rates: Sequence[Growth]) -> str:
-    """Growth rates in runs."""
-    header = ["run", "kappa / kappa_c", "growth rate", "linear theory"]
-    rows = [
-        [rate.name, f"{rate.ratio:g}", f"{rate.measured:.5f}", f"{rate.expected:.5f}"]
-        for rate in rates
-    ]
-    return convergence.table(header, rows)
+        found.append((curve.name, measured, curve.expected, bend, curve.fold / measured))
+    heads = "kappa_c", "linear theory", "bend c", "fold / kappa_c"
+    runs = [(rate.name, rate.ratio, rate.measured, rate.expected) for rate in rates]
+    columns = ["run", "kappa / kappa_c:g", *each(".5f", "growth rate", "linear theory")]
+    return [Table("", ["branch", *each(".5f", *heads)], found), Table("", columns, runs)]
 
 
 def promised(
     curves: Sequence[Branch], rates: Sequence[Growth], critical: dict[int, float]
-) -> list[bars.Bar]:
+) -> Iterator[Bar]:
     """Thresholds within 1%, the closed form, critical beta within 1%, rates within 3%."""
-    found = []
     for curve in curves:
         error = abs(curve.expansion[0] / curve.expected - 1.0)
-        found.append(bars.at_most(f"{curve.name}: kappa_c, relative error", error, 0.01))
+        yield Bar.at_most(f"{curve.name}: kappa_c, relative error", error, 0.01)
     for curve in curves:
         if curve.beta == 0.0 and curve.d == 3:
             high = curve.m > 0.3
             closed = np.array([langevin(kappa) for kappa in curve.kappa[high]])
             worst = np.abs(closed - curve.m[high]).max()
-            found.append(bars.at_most("d = 3, beta = 0: m to coth(kappa m) - ...", worst, 2e-3))
+            yield Bar.at_most("d = 3, beta = 0: m to coth(kappa m) - ...", worst, 2e-3)
     for d, beta in critical.items():
         error = abs(beta / CRITICAL_BETA[d] - 1.0)
-        found.append(bars.at_most(f"d = {d}: critical beta {beta:.4f}, error", error, 0.01))
+        yield Bar.at_most(f"d = {d}: critical beta {beta:.4f}, error", error, 0.01)
     for rate in rates:
         error = abs(rate.measured / rate.expected - 1.0)
         what = f"{rate.name}, kappa / kappa_c = {rate.ratio:g}: growth rate, relative error"
-        found.append(bars.at_most(what, error, 0.03))
-    return found
+        yield Bar.at_most(what, error, 0.03)
 
 
-def findings(curves: Sequence[Branch], two: Bistability) -> list[side_by_side.Finding]:
+def findings(curves: Sequence[Branch], two: Bistability) -> list[Finding]:
     """Which transitions are continuous; both states in between."""
     found = []
     for curve in curves:
@@ -259,53 +249,46 @@ def findings(curves: Sequence[Branch], two: Bistability) -> list[side_by_side.Fi
         continuous = curve.fold > (1.0 - 1e-4) * curve.expansion[0]
         words = "continuous" if continuous else "discontinuous"
         text = f"{curve.name}: {words} transition, critical beta {critical:g}"
-        found.append(side_by_side.Finding(text, continuous == (curve.beta < critical)))
+        found.append(Finding(text, continuous == (curve.beta < critical)))
     text = (
         f"d = 3, USA, beta = 5, kappa = {two.kappa:.4f}: runs end at m = {two.from_uniform:.4f} "
         f"and {two.from_concentrated:.4f}; the stationary state has m = {two.stationary:.4f}"
     )
     apart = two.from_uniform < 0.01 and abs(two.from_concentrated - two.stationary) < 0.01
-    found.append(side_by_side.Finding(text, apart and two.stationary > 0.3))
-    return found
+    return [*found, Finding(text, apart and two.stationary > 0.3)]
 
 
-def panels(curves: Sequence[Branch]) -> list[side_by_side.Panel]:
-    """Bifurcation diagrams; where a branch runs back to smaller kappa it is unstable (dashed)."""
-    found = []
-    for d, normalized in ((3, False), (2, False), (3, True)):
-        drawn: dict[str, side_by_side.Curve] = {}
-        chosen = [c for c in curves if (c.d, c.normalized) == (d, normalized)]
-        for i, curve in enumerate(chosen):
-            ratio, m = curve.curve
-            turn = int(np.argmin(ratio))
-            drawn[f"beta = {curve.beta:g}"] = (ratio[turn:], m[turn:], "-", i)
-            drawn[f"_unstable {curve.beta:g}"] = (ratio[: turn + 1], m[: turn + 1], "--", i)
-        drawn["uniform"] = (np.array([0.6, 1.0]), np.zeros(2), "-", 7)
-        drawn["_uniform, unstable"] = (np.array([1.0, 2.0]), np.zeros(2), "--", 7)
-        title = f"d = {d}, {'SA' if normalized else 'USA'}"
-        scale = {"xlim": (0.6, 2.0), "ylim": (-0.02, 0.92)}
-        found.append(side_by_side.Panel(title, "kappa / kappa_c", "m = |int x drho|", drawn, scale))
-    return found
+def panel(d: int, normalized: bool, curves: Sequence[Branch]) -> Panel:
+    """Bifurcation diagram; where a branch runs back to smaller kappa it is unstable (dashed)."""
+    drawn = []
+    for i, curve in enumerate(c for c in curves if (c.d, c.normalized) == (d, normalized)):
+        ratio, m = curve.curve
+        turn = int(np.argmin(ratio))
+        drawn.append(Curve(ratio[turn:], m[turn:], "-", i, f"beta = {curve.beta:g}"))
+        drawn.append(Curve(ratio[: turn + 1], m[: turn + 1], "--", i))
+    drawn += [Curve([0.6, 1.0], [0, 0], "-", 7, "uniform"), Curve([1.0, 2.0], [0, 0], "--", 7)]
+    title, limits = f"d = {d}, {'SA' if normalized else 'USA'}", (-0.02, 0.92)
+    words = "m = |int x drho|"
+    return Panel(title, "kappa / kappa_c", words, drawn, xlim=(0.6, 2.0), ylim=limits)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where thresholds, critical temperatures and rates are met."""
-    parser = bars.study_parser("phase_transition", __doc__, [8], [16])
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    meshes = [side_by_side.mesh_of(d, frequency) for d in (3, 2)]
+def study(options: Options) -> Outcome:
+    """Branches, critical temperatures, growth rates, both states in between."""
+    meshes = [side_by_side.mesh_of(d, options.frequency) for d in (3, 2)]
     curves = [curve for mesh in meshes for curve in branches(mesh)]
     critical = {m.ambient_dim: critical_beta(m, CRITICAL_BETA[m.ambient_dim]) for m in meshes}
     runs = [(beta, normalized) for beta in (1.0, 5.0) for normalized in (False, True)]
     rates = [growth(meshes[0], *run, ratio) for run in runs for ratio in (0.8, 1.25)]
     folded = next(c for c in curves if c.d == 3 and c.beta == 5.0 and not c.normalized)
-    shown = findings(curves, bistability(meshes[0], folded, until=30.0))
-    if arguments.out is not None:
-        side_by_side.draw(panels(curves), arguments.out / "phase_transition.png")
-    tables = [threshold_table(curves), growth_table(rates), "\n".join(map(str, shown))]
-    return bars.conclude(
-        tables, promised(curves, rates, critical), arguments.out, "phase_transition"
+    return Outcome(
+        tables(curves, rates),
+        promised(curves, rates, critical),
+        findings(curves, bistability(meshes[0], folded, until=30.0)),
+        [panel(*kind, curves) for kind in ((3, False), (2, False), (3, True))],
     )
+
+
+main = Command(study, meshes=[8], full=[16])
 
 
 if __name__ == "__main__":

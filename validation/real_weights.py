@@ -25,7 +25,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,8 @@ from pde import Equation, Measure, ParticleSystem, Simulation, limits
 from pde.arguments import Array
 from pde.heads import Heads
 from pde.weights import HeadWeights, read_head
-from validation import bars, command_line, convergence, side_by_side
+from validation import fits
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 HEADS = ("symmetric", "skew", "turning")
 
@@ -129,7 +130,7 @@ class Run:
     def rate(self, series: Array) -> float:
         """Exponential rate of decay while settled."""
         window = np.abs(TIMES - np.mean(SETTLED)) <= 0.5 * np.ptp(SETTLED)
-        return side_by_side.rate(TIMES, series, window)
+        return fits.rate(TIMES, series, window)
 
 
 def spaces(head: HeadWeights) -> tuple[Array | None, Array | None]:
@@ -182,108 +183,100 @@ def speed(v: Array) -> float:
     return float(np.sqrt(np.square(v).sum(axis=1).mean()))
 
 
-def table(runs: Sequence[Run]) -> str:
+def table(title: str, runs: Sequence[Run]) -> Table:
     """Rates and where the tokens end."""
-    header = ["head", "rate of spread", "rate to F", "spread", "W2 to E", "W2 to F", "speed"]
     rows = []
     for one in runs:
-        ends = [one.spread[-1], one.to_E[-1], one.to_F[-1], one.speed[-1]]
-        rates = [one.rate(one.spread), one.rate(one.aside)]
-        rows.append([*side_by_side.numbers([one.name, *rates], ".4f"), *(f"{e:.2e}" for e in ends)])
-    return convergence.table(header, rows)
+        ends = (series[-1] for series in (one.spread, one.to_E, one.to_F, one.speed))
+        rows.append((one.name, one.rate(one.spread), one.rate(one.aside), *ends))
+    columns = ["head", *each(".4f", "rate of spread", "rate to F")]
+    return Table(title, [*columns, *each(".2e", "spread", "W2 to E", "W2 to F", "speed")], rows)
 
 
-def promised(heads: Sequence[HeadWeights], arrays: dict[str, Array]) -> list[bars.Bar]:
+def promised(heads: Sequence[HeadWeights], arrays: dict[str, Array]) -> list[Bar]:
     """What the file and the spectra must give."""
     x = random_tokens(TOKENS, heads[0].dim)
     found = Heads([head.field(tolerance=None) for head in heads]).output(x, Measure(x))
     off = float(np.abs(found - layer_output(arrays, x, len(heads))).max())
-    result = [bars.at_most("heads read from the file against the layer, difference", off, 1e-12)]
+    result = [Bar.at_most("heads read from the file against the layer, difference", off, 1e-12)]
     for name, head in zip(HEADS[:2], heads, strict=False):
         _, F = spaces(head)
         residual = np.inf if F is None else np.abs(head.value @ F - TOP * F).max()
-        result.append(bars.at_most(f"{name}: V F - lam F", residual, 1e-12))
+        result.append(Bar.at_most(f"{name}: V F - lam F", residual, 1e-12))
     E, _ = spaces(heads[0])
     product = heads[0].value @ heads[0].B.T
     residual = np.inf if E is None else np.abs(product @ E - 6.0 * SECOND * E).max()
-    return [*result, bars.at_most("symmetric: V B^T E - 6 lam_2 E", residual, 1e-12)]
+    return [*result, Bar.at_most("symmetric: V B^T E - 6 lam_2 E", residual, 1e-12)]
 
 
-def measured(runs: dict[str, Run]) -> list[bars.Bar]:
+def measured(runs: dict[str, Run]) -> Iterator[Bar]:
     """The exact rates and the speed of the turning cluster."""
-    found = []
     for name in HEADS:
         off = abs(runs[name].rate(runs[name].spread) / (2.0 * TOP) - 1.0)
-        found.append(bars.at_most(f"{name}: rate of the spread against 2 lam, off by", off, 0.01))
+        yield Bar.at_most(f"{name}: rate of the spread against 2 lam, off by", off, 0.01)
     for name in HEADS[:2]:
         off = abs(runs[name].rate(runs[name].aside) / (TOP - SECOND) - 1.0)
-        found.append(bars.at_most(f"{name}: rate to F against lam - lam_2, off by", off, 0.05))
+        yield Bar.at_most(f"{name}: rate to F against lam - lam_2, off by", off, 0.05)
     off = abs(runs["turning"].speed[-1] / OMEGA - 1.0)
-    found.append(bars.at_most("turning: speed at the end against omega, off by", off, 0.01))
-    return found
+    yield Bar.at_most("turning: speed at the end against omega, off by", off, 0.01)
 
 
-def findings(runs: dict[str, Run]) -> list[side_by_side.Finding]:
+def findings(runs: dict[str, Run]) -> list[Finding]:
     """What the low temperature of normalised tokens changes."""
     warm, cold = runs["symmetric"], runs["cold"]
     low, late = float(cold.to_E.min()), float(cold.to_E[-1])
-    text = f"{cold.name}: W2 to E falls from {cold.to_E[0]:.2f} to {low:.2f} before it rises again"
+    falls = f"{cold.name}: W2 to E falls from {cold.to_E[0]:.2f} to {low:.2f} before it rises again"
+    stays = f"{warm.name}: W2 to E never falls by 0.1 (least {warm.to_E.min():.2f})"
     return [
-        side_by_side.Finding(f"{text} to {late:.2f}", low < cold.to_E[0] - 0.1 < late),
-        side_by_side.Finding(
-            f"{warm.name}: W2 to E never falls by 0.1 (least {warm.to_E.min():.2f})",
-            bool(warm.to_E.min() > warm.to_E[0] - 0.1),
-        ),
+        Finding(f"{falls} to {late:.2f}", low < cold.to_E[0] - 0.1 < late),
+        Finding(stays, warm.to_E.min() > warm.to_E[0] - 0.1),
     ]
 
 
-def panels(runs: dict[str, Run], heads: Sequence[HeadWeights]) -> list[side_by_side.Panel]:
+def panels(runs: dict[str, Run], heads: Sequence[HeadWeights]) -> Iterator[Panel]:
     """Spread, distances and speed over time; the eigenvalues of V."""
-    log = {"yscale": "log"}
-    spread: dict[str, side_by_side.Curve] = {}
-    distance: dict[str, side_by_side.Curve] = {}
-    moving: dict[str, side_by_side.Curve] = {}
-    for i, one in enumerate(runs.values()):
-        spread[one.name] = (TIMES, one.spread, "-", i)
-        moving[one.name] = (TIMES, one.speed, "-", i)
-        if np.isfinite(one.aside).all():
-            distance[f"F, {one.name}"] = (TIMES, one.to_F, "-", i)
-    for i, one in enumerate(runs.values()):
-        if one.name.startswith(HEADS[0]):
-            distance[f"E, {one.name}"] = (TIMES, one.to_E, "--", i)
+    numbered = list(enumerate(runs.values()))
+    spread = [Curve(TIMES, one.spread, "-", i, one.name) for i, one in numbered]
     line = np.array([4.0, 16.0])
-    spread["e^(-2 lam t)"] = (line, 20.0 * np.exp(-2.0 * TOP * line), ":", 7)
-    moving["omega"] = (TIMES[[0, -1]], [OMEGA] * 2, ":", 7)
-    spectra: dict[str, side_by_side.Curve] = {}
-    for i, (name, head) in enumerate(zip(HEADS, heads, strict=True)):
-        eigenvalues = np.linalg.eigvals(head.value)
-        form = "osx"[i]
-        spectra[name] = (eigenvalues.real, eigenvalues.imag, form, i)
-    return [
-        side_by_side.Panel("spread", "t", "1 - |mean|^2", spread, log | {"ylim": (1e-13, 1e5)}),
-        side_by_side.Panel("distances to the limit spaces", "t", "W2", distance, log),
-        side_by_side.Panel("speed", "t", "root mean square velocity", moving),
-        side_by_side.Panel("eigenvalues of V", "real part", "imaginary part", spectra),
+    spread.append(Curve(line, 20.0 * np.exp(-2.0 * TOP * line), ":", 7, "e^(-2 lam t)"))
+    yield Panel("spread", "t", "1 - |mean|^2", spread, log="y", ylim=(1e-13, 1e5))
+    distance = [
+        Curve(TIMES, one.to_F, "-", i, f"F, {one.name}")
+        for i, one in numbered
+        if np.isfinite(one.aside).all()
     ]
+    distance += [
+        Curve(TIMES, one.to_E, "--", i, f"E, {one.name}")
+        for i, one in numbered
+        if one.name.startswith(HEADS[0])
+    ]
+    yield Panel("distances to the limit spaces", "t", "W2", distance, log="y")
+    moving = [Curve(TIMES, one.speed, "-", i, one.name) for i, one in numbered]
+    moving.append(Curve(TIMES[[0, -1]], [OMEGA] * 2, ":", 7, "omega"))
+    yield Panel("speed", "t", "root mean square velocity", moving)
+    values = [np.linalg.eigvals(head.value) for head in heads]
+    spectra = [Curve(v.real, v.imag, "osx"[i], i, HEADS[i]) for i, v in enumerate(values)]
+    yield Panel("eigenvalues of V", "real part", "imaginary part", spectra)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = command_line.study("real_weights", __doc__)
-    arguments = parser.parse_args(argv)
-    d, k = (384, 32) if arguments.full else (128, 16)
+def study(options: Options) -> Outcome:
+    """The three heads, the first one also in the cold."""
+    d, k = (384, 32) if options.full else (128, 16)
     arrays = layer(d, k)
     heads = read_back(arrays)
     runs = {name: run(name, head, False) for name, head in zip(HEADS, heads, strict=True)}
     runs["cold"] = run(HEADS[0], heads[0], True)
     title = f"three heads of k = {k} in d = {d}, {TOKENS} random tokens"
-    shown = "\n".join(map(str, findings(runs)))
-    if arguments.out is not None:
-        side_by_side.draw(panels(runs, heads), arguments.out / "real_weights.png", columns=2)
-    promises = [*promised(heads, arrays), *measured(runs)]
-    return bars.conclude(
-        [f"{title}\n{table(list(runs.values()))}", shown], promises, arguments.out, "real_weights"
+    return Outcome(
+        [table(title, list(runs.values()))],
+        [*promised(heads, arrays), *measured(runs)],
+        findings(runs),
+        panels(runs, heads),
+        columns=2,
     )
+
+
+main = Command(study)
 
 
 if __name__ == "__main__":

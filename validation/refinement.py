@@ -20,7 +20,8 @@ from pde.arguments import Array
 from pde.reconstruction import Reconstruction
 from pde.simulation import run_to
 from validation import norms
-from validation.convergence import Study, study, table
+from validation.convergence import Study, study
+from validation.study import Table
 from validation.transfer import transfer
 
 NODES_DEGREE = 6
@@ -58,11 +59,7 @@ class Final:
 
 
 def solve(
-    problem: Problem,
-    order: int,
-    resolution: int,
-    finer_steps: float = 1.0,
-    **options: Any,
+    problem: Problem, order: int, resolution: int, finer_steps: float = 1.0, **options: Any
 ) -> Final:
     """The solution at the final time with default stepper and steps.
 
@@ -120,8 +117,7 @@ class Budget:
     total: float
 
     def __str__(self) -> str:
-        rows = [[name, f"{error:.2e}"] for name, error in vars(self).items()]
-        return table(["part", "l1 error"], rows)
+        return str(Table("", ["part", "l1 error:.2e"], list(vars(self).items())))
 
 
 def budget(problem: Problem, order: int, resolution: int, reference: Final) -> Budget:

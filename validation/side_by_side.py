@@ -1,19 +1,13 @@
 """One law on cells and as particles, side by side over time, and what studies read off from it.
 
 The particles are the cells' own masses at their centroids, so that both discretisations start from
-one measure and neither carries sampling noise. A study makes two kinds of statements:
-
-    bars      proven statements and promises of the code: one that is missed is exit status 1
-    findings  what a run shows of a claim whose constants the theory leaves open: a finding may be
-              negative, and is then printed as such, without an exit status
+one measure and neither carries sampling noise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -33,11 +27,11 @@ FINE = {2: 8192, 3: 48}
 PARTICLE_TOLERANCE = 1e-6
 """Largest error of a particle's step: far below a cell."""
 
-AXES: dict[int, Array] = {
-    2: np.array([[0.8, -0.6], [0.6, 0.8]]),
-    3: np.linalg.qr(np.array([[0.3, 0.5, -0.8], [0.9, -0.1, 0.4], [0.2, 0.7, 0.6]]))[0],
-}
-"""Orthonormal e_1, ..., e_d in columns, in general position to the meshes."""
+BINS = 36
+"""Of the circle, in which clusters are counted."""
+
+OCCUPIED = 0.1
+"""A tenth of the uniform share makes a bin of the circle occupied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,24 +49,6 @@ class SideBySide:
             "grid": np.array([f(mu) for mu in self.grid]),
             "particles": np.array([f(mu) for mu in self.particles]),
         }
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What a claim says, what was measured, and whether the two agree."""
-
-    text: str
-    agrees: bool
-
-    def __str__(self) -> str:
-        return f"{'shown    ' if self.agrees else 'NOT SHOWN'}  {self.text}"
-
-
-def symmetric(eigenvalues: Any) -> Array:
-    """(d, d) symmetric matrix with the given eigenvalues on AXES, in their order."""
-    R = AXES[len(eigenvalues)]
-    A = (R * np.asarray(eigenvalues, dtype=float)) @ R.T
-    return 0.5 * (A + A.T)
 
 
 def mesh_of(d: int, frequency: int) -> SphereMesh:
@@ -113,53 +89,6 @@ def run(
     return SideBySide(times, grid, particles, mesh.spacing)
 
 
-def slope(x: Any, y: Any) -> float:
-    """Slope of the line of least squares through the points (x, y); nan for fewer than two.
-
-    >>> slope([0.0, 1.0, 2.0], [1.0, 3.0, 5.0])
-    2.0
-    """
-    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if len(x) < 2:
-        return np.nan
-    x = x - x.mean()
-    return float(x @ (y - y.mean()) / (x @ x))
-
-
-def rate(times: Array, values: Array, window: Any) -> float:
-    """c where values behave like e^{-ct} in the window, a mask (K,); nan for too few times."""
-    return -slope(times[window], np.log(values[window]))
-
-
-def minimum(times: Array, values: Array) -> tuple[float, float]:
-    """(time, value) of the least of positive values: of a parabola through three logarithms.
-
-    The least value itself at either end of the times, which must be evenly spaced.
-    """
-    i = int(np.argmin(values))
-    if i in (0, len(values) - 1):
-        return float(times[i]), float(values[i])
-    before, here, after = np.log(values[i - 1 : i + 2])
-    curvature = before - 2.0 * here + after
-    if curvature <= 0.0:
-        return float(times[i]), float(values[i])
-    shift = 0.5 * (before - after) / curvature
-    time = times[i] + shift * (times[i + 1] - times[i])
-    return float(time), float(np.exp(here - 0.125 * (before - after) ** 2 / curvature))
-
-
-def crossing(times: Array, values: Array, level: float) -> float:
-    """The first time at which values reach `level` from below, linear in between; nan: never."""
-    reached = np.flatnonzero(values >= level)
-    if len(reached) == 0:
-        return np.nan
-    i = int(reached[0])
-    if i == 0:
-        return float(times[0])
-    share = (level - values[i - 1]) / (values[i] - values[i - 1])
-    return float(times[i - 1] + share * (times[i] - times[i - 1]))
-
-
 def axis_shares(mu: Measure, axes: Array, angle: float = np.pi / 6.0) -> Array:
     """(k,) shares of mu's mass within `angle` of + or - each column of the (d, k) axes.
 
@@ -168,6 +97,23 @@ def axis_shares(mu: Measure, axes: Array, angle: float = np.pi / 6.0) -> Array:
     """
     near = np.abs(mu.points @ orthonormal_columns("axes", axes)) >= np.cos(angle)
     return (mu.weights @ near) / mu.total
+
+
+def arcs(mu: Measure, E: Array) -> int:
+    """Number of clusters of mu on the circle of the plane E: runs of occupied bins of the angle.
+
+    0 where all bins are occupied: there are no clusters (yet).
+
+    >>> arcs(Measure([[1.0, 0.0], [0.0, 1.0], [-0.28, 0.96]]), np.eye(2))
+    2
+    """
+    inside = mu.points @ E
+    angles = np.arctan2(inside[:, 1], inside[:, 0])
+    shares, _ = np.histogram(angles, bins=BINS, range=(-np.pi, np.pi), weights=mu.weights)
+    occupied = shares > OCCUPIED * mu.total / BINS
+    if occupied.all():
+        return 0
+    return int(np.count_nonzero(occupied & ~np.roll(occupied, 1)))
 
 
 def half_mass(law: Callable[[Array], Array], e: Array) -> float:
@@ -198,48 +144,3 @@ def coupling_cost(mu: Measure, nu: Measure) -> float:
     if mu.n != nu.n or not np.allclose(mu.weights, nu.weights, rtol=1e-12, atol=0.0):
         raise ValueError("mu and nu must carry the same weights in the same order")
     return float(np.sqrt(mu.weights @ np.square(mu.points - nu.points).sum(axis=1)))
-
-
-Curve = tuple[Any, Any, str, int]
-"""x, y, matplotlib format, colour number; labels that begin with _ stay out of the legend."""
-
-
-@dataclass(frozen=True, eq=False)
-class Panel:
-    """One pair of axes of a picture.
-
-    curves : label -> curve
-    """
-
-    title: str
-    xlabel: str
-    ylabel: str
-    curves: Mapping[str, Curve]
-    scale: dict[str, Any] = field(default_factory=dict)
-
-
-def draw(panels: Sequence[Panel], path: Path, columns: int = 3) -> None:
-    """A picture of all panels, in rows of `columns`."""
-    from matplotlib.figure import Figure
-
-    rows = -(-len(panels) // columns)
-    columns = min(columns, len(panels))
-    figure = Figure(figsize=(4.3 * columns, 3.4 * rows), layout="constrained")
-    for i, panel in enumerate(panels, start=1):
-        axes = figure.add_subplot(rows, columns, i)
-        for label, (x, y, form, colour) in panel.curves.items():
-            axes.plot(x, y, form, color=f"C{colour}", ms=3, lw=1.2, label=label)
-        axes.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel, **panel.scale)
-        axes.title.set_fontsize("medium")
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize="x-small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-
-
-def numbers(row: Sequence[Any], form: str = ".3f") -> list[str]:
-    """A row of a table: text as it is, numbers in one form, "-" for nan."""
-    return [
-        cell if isinstance(cell, str) else ("-" if np.isnan(cell) else f"{cell:{form}}")
-        for cell in row
-    ]

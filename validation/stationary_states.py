@@ -17,7 +17,7 @@ Claims (Rigollet, arXiv:2512.01868, and works cited there; V = +-B, D = beta B):
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,8 @@ from meshes import SphereMesh, circle, icosphere
 from pde import Equation, FiniteVolume, Measure, SelfAttention, initial
 from pde.arguments import Array
 from pde.stationary import stationary_state
-from validation import bars, convergence, side_by_side
+from validation import exact, side_by_side
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 EPS = 0.01
 BETAS = (0.5, 1.0, 2.0)
@@ -43,9 +44,7 @@ def predicted(beta: float) -> float:
     >>> round(predicted(1.0), 4)
     5.1406
     """
-    from scipy.special import spherical_in
-
-    return float(beta * spherical_in(1, beta) / spherical_in(2, beta))
+    return beta * exact.bessel_ratio(beta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,106 +159,88 @@ def pairs_on_cells(delta: float, cells: int) -> tuple[SphereMesh, dict[float, Ar
     return mesh, found
 
 
-def minimiser_table(found: Sequence[Minimiser]) -> str:
-    """Coefficients over kappa."""
-    header = ["beta", *(f"kappa = {kappa:g}" for kappa in KAPPAS), "limit", "formula", "error"]
-    rows = [
-        [
-            f"{one.beta:g}",
-            *(f"{c:.4f}" for c in one.coefficient),
-            f"{one.limit:.4f}",
-            f"{predicted(one.beta):.4f}",
-            f"{one.error:.1e}",
-        ]
-        for one in found
+def tables(
+    found: Sequence[Minimiser], thresholds: dict[int, float], rest: Sequence[tuple[float, ...]]
+) -> list[Table]:
+    """Coefficients over kappa; where pairs change their stability; four particles at rest."""
+    rows = [(m.beta, *m.coefficient, m.limit, predicted(m.beta), m.error) for m in found]
+    columns = ["beta:g", *each(".4f", *(f"kappa = {kappa:g}" for kappa in KAPPAS))]
+    columns += [*each(".4f", "limit", "formula"), "error:.1e"]
+    formulas = expected_thresholds().items()
+    pairs = [(f"+-e_{axis}", thresholds[axis], value) for axis, value in formulas]
+    at_rest = [*each("g", "d1", "d2"), "phi of four at rest:.6f", "largest speed:.1e"]
+    return [
+        Table(f"minimiser on {found[0].mesh.n_cells:,} cells", columns, rows),
+        Table("", ["pair at", *each(".8f", "threshold of delta", "formula")], pairs),
+        Table("", at_rest, rest),
     ]
-    return f"minimiser on {found[0].mesh.n_cells:,} cells\n{convergence.table(header, rows)}"
 
 
 def promised(
     found: Sequence[Minimiser], thresholds: dict[int, float], speeds: Sequence[float]
-) -> list[bars.Bar]:
+) -> Iterator[Bar]:
     """Coefficients, thresholds, particles at rest."""
-    kept = []
     for one in found:
         # First order in eps and second in the cells.
         bound = 1.0 * one.mesh.spacing**2 + EPS
-        kept.append(bars.at_most(f"beta = {one.beta:g}: coefficient, error", one.error, bound))
+        yield Bar.at_most(f"beta = {one.beta:g}: coefficient, error", one.error, bound)
     at_one = next(one for one in found if one.beta == 1.0)
     error = abs(at_one.limit - COEFFICIENT) / COEFFICIENT
-    kept.append(bars.at_most("beta = 1: coefficient against 5.1406, error", error, 0.01))
+    yield Bar.at_most("beta = 1: coefficient against 5.1406, error", error, 0.01)
     for axis, expected in expected_thresholds().items():
         what = f"pair at +-e_{axis}: threshold of delta, error"
-        kept.append(bars.at_most(what, abs(thresholds[axis] - expected), 1e-6))
-    kept.append(bars.at_most("four particles at rest: largest speed", max(speeds), 1e-12))
-    return kept
+        yield Bar.at_most(what, abs(thresholds[axis] - expected), 1e-6)
+    yield Bar.at_most("four particles at rest: largest speed", max(speeds), 1e-12)
 
 
-def findings() -> list[side_by_side.Finding]:
+def findings() -> Iterator[Finding]:
     """Both pairs on both sides of the thresholds."""
-    found = []
     for delta, stable in ((0.7, 2), (1.0, None), (1.3, 1)):
         rates = {axis: growth_of_pair(delta, axis) for axis in (1, 2)}
         words = ", ".join(f"+-e_{axis}: {rate:+.3f}" for axis, rate in rates.items())
         agrees = {axis for axis, rate in rates.items() if rate < -1e-6} == ({stable} - {None})
         text = f"delta = {delta:g}: growth rates {words}; stable: {stable or 'neither'}"
-        found.append(side_by_side.Finding(text, agrees))
-    return found
+        yield Finding(text, agrees)
 
 
-def panels(found: Sequence[Minimiser], cells: int) -> list[side_by_side.Panel]:
+def panels(found: Sequence[Minimiser], cells: int) -> Iterator[Panel]:
     """Coefficient over kappa, growth rates over delta, two clusters on the circle."""
-    curves: dict[str, side_by_side.Curve] = {}
+    curves = []
     for i, one in enumerate(found):
-        curves[f"beta = {one.beta:g}"] = (one.kappa, one.coefficient, "o-", i)
         limit = np.full(len(one.kappa), predicted(one.beta))
-        curves[f"_formula {one.beta:g}"] = (one.kappa, limit, "--", i)
-    deltas = np.linspace(0.4, 1.6, 61)
-    rates: dict[str, side_by_side.Curve] = {}
+        curves.append(Curve(one.kappa, one.coefficient, "o-", i, f"beta = {one.beta:g}"))
+        curves.append(Curve(one.kappa, limit, "--", i))
+    yield Panel("minimiser: f = 1 - c eps x.Mx", "kappa", "c", curves, log="x")
+    deltas, rates = np.linspace(0.4, 1.6, 61), []
     for axis, expected in expected_thresholds().items():
-        values = np.array([growth_of_pair(delta, axis) for delta in deltas])
-        rates[f"clusters at +-e_{axis}"] = (deltas, values, "-", axis)
-        rates[f"threshold {expected:.4f}"] = (np.array([expected]), np.zeros(1), "o", axis)
-    pairs: dict[str, side_by_side.Curve] = {}
+        values = [growth_of_pair(delta, axis) for delta in deltas]
+        rates.append(Curve(deltas, values, "-", axis, f"clusters at +-e_{axis}"))
+        rates.append(Curve([expected], [0.0], "o", axis, f"threshold {expected:.4f}"))
+    yield Panel("D = diag(delta, 1)", "delta", "largest growth rate", rates)
     mesh, laws = pairs_on_cells(0.5, cells)
     angle = np.arctan2(mesh.centers[:, 1], mesh.centers[:, 0])
     order = np.argsort(angle)
-    for i, (kappa, rho) in enumerate(laws.items()):
-        pairs[f"kappa = {kappa:g}"] = (angle[order], rho[order], "-", i)
-    log = {"xscale": "log"}
-    return [
-        side_by_side.Panel("minimiser: f = 1 - c eps x.Mx", "kappa", "c", curves, log),
-        side_by_side.Panel("D = diag(delta, 1)", "delta", "largest growth rate", rates),
-        side_by_side.Panel("delta = 0.5, with noise", "angle", "density at rest", pairs),
+    pairs = [
+        Curve(angle[order], rho[order], "-", i, f"kappa = {kappa:g}")
+        for i, (kappa, rho) in enumerate(laws.items())
     ]
+    yield Panel("delta = 0.5, with noise", "angle", "density at rest", pairs)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where the formulas are met."""
-    parser = bars.study_parser("stationary_states", __doc__, [10], [20])
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    found = [minimiser(beta, frequency) for beta in BETAS]
+def study(options: Options) -> Outcome:
+    """The three claims."""
+    found = [minimiser(beta, options.frequency) for beta in BETAS]
     thresholds = {axis: pair_threshold(axis) for axis in (1, 2)}
     rest = [(d1, d2, *four_at_rest(d1, d2)) for d1, d2 in ((1.0, 1.0), (0.9, 1.0), (2.0, 1.7))]
-    rows = [[f"{d1:g}", f"{d2:g}", f"{phi:.6f}", f"{v:.1e}"] for d1, d2, phi, v in rest]
-    if arguments.out is not None:
-        drawn = panels(found, side_by_side.CELLS_PER_FREQUENCY * frequency)
-        side_by_side.draw(drawn, arguments.out / "stationary_states.png")
-    tables = [
-        minimiser_table(found),
-        convergence.table(
-            ["pair at", "threshold of delta", "formula"],
-            [
-                [f"+-e_{axis}", f"{thresholds[axis]:.8f}", f"{value:.8f}"]
-                for axis, value in expected_thresholds().items()
-            ],
-        ),
-        convergence.table(["d1", "d2", "phi of four at rest", "largest speed"], rows),
-        "\n".join(map(str, findings())),
-    ]
-    kept = promised(found, thresholds, [row[3] for row in rest])
-    return bars.conclude(tables, kept, arguments.out, "stationary_states")
+    return Outcome(
+        tables(found, thresholds, rest),
+        promised(found, thresholds, [row[3] for row in rest]),
+        findings(),
+        panels(found, side_by_side.CELLS_PER_FREQUENCY * options.frequency),
+    )
+
+
+main = Command(study, meshes=[10], full=[20])
 
 
 if __name__ == "__main__":

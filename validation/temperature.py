@@ -23,14 +23,16 @@ for beta -> infinity, is a finding; the exit status is that of what must hold at
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from pde import Measure, SelfAttention, ZeroTemperatureAttention
 from pde.arguments import Array, square_matrix
-from validation import bars, convergence, exact, side_by_side, wasserstein
+from validation import exact, fits, side_by_side, wasserstein
+from validation.problems.axes import symmetric, tilted
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 
 TIMES = np.arange(0.0, 2.01, 0.25)
 EXACT_AT = (0.5, 1.0, 2.0)
@@ -54,8 +56,8 @@ class Case:
 CASES = (
     Case(
         "circle, symmetric",
-        side_by_side.symmetric([2, 1]),
-        side_by_side.symmetric([1, 4]),
+        symmetric([2, 1]),
+        symmetric([1, 4]),
         (10.0, 32.0, 100.0, 316.0, 1000.0),
     ),
     Case(
@@ -65,10 +67,7 @@ CASES = (
         (10.0, 32.0, 100.0, 316.0, 1000.0),
     ),
     Case(
-        "sphere, symmetric",
-        side_by_side.symmetric([2, 1, 0.5]),
-        side_by_side.symmetric([1, 4, 1]),
-        (5.0, 10.0, 20.0, 40.0),
+        "sphere, symmetric", symmetric([2, 1, 0.5]), symmetric([1, 4, 1]), (5.0, 10.0, 20.0, 40.0)
     ),
     Case(
         "sphere, not symmetric",
@@ -77,11 +76,6 @@ CASES = (
         (5.0, 10.0, 20.0, 40.0),
     ),
 )
-
-
-def law(x: Array) -> Array:
-    """1 + 0.6 x_1, up to a factor."""
-    return 1.0 + 0.6 * x[:, 0]
 
 
 def scale(beta: Array | float) -> Array:
@@ -113,19 +107,19 @@ class Result:
         eps = scale(np.array(self.case.betas))
         values = getattr(self, which)[:, EXACT_AT.index(FIT_AT[which])]
         used = values > (self.width if which == "grid" else 0.0)
-        return side_by_side.slope(np.log(eps[used]), np.log(values[used]))
+        return fits.slope(np.log(eps[used]), np.log(values[used]))
 
 
 def measure(case: Case, frequency: int) -> Result:
     """Solve at zero temperature and at every beta, from the same cells and particles."""
     mesh = side_by_side.mesh_of(len(case.V), frequency)
-    cold = side_by_side.run(ZeroTemperatureAttention(case.V, case.B), law, mesh, TIMES)
+    cold = side_by_side.run(ZeroTemperatureAttention(case.V, case.B), tilted, mesh, TIMES)
     flow = exact.ZeroTemperature(case.V, case.B).flow(float(TIMES[-1]))
     error = np.linalg.norm(flow(cold.particles[0].points) - cold.particles[-1].points, axis=1).max()
     at = np.searchsorted(TIMES, EXACT_AT)
     paired, particles, grid = [], [], []
     for beta in case.betas:
-        warm = side_by_side.run(SelfAttention(case.V, case.B, beta), law, mesh, TIMES)
+        warm = side_by_side.run(SelfAttention(case.V, case.B, beta), tilted, mesh, TIMES)
         pairs = list(zip(warm.particles, cold.particles, strict=True))
         paired.append([side_by_side.coupling_cost(mu, nu) for mu, nu in pairs])
         particles.append([distance(*pairs[i]) for i in at])
@@ -158,89 +152,70 @@ def growth(times: Array, values: Array) -> tuple[float, float, float]:
     return c0 + gap, c0, float(np.abs(np.expm1(found.fun)).max())
 
 
-def table(result: Result) -> str:
+def tables(result: Result) -> list[Table]:
     """Distances at EXACT_AT by beta, beside eps, and the fits."""
-    header = ["beta", "eps"]
-    for t in EXACT_AT:
-        header += [f"pairing t={t:g}", "particles", "grid"]
-    at = np.searchsorted(TIMES, EXACT_AT)
-    rows = []
-    for i, beta in enumerate(result.case.betas):
-        row: list[str | float] = [f"{beta:g}", float(scale(beta))]
-        for j, k in enumerate(at):
-            row += [result.paired[i, k], result.particles[i, j], result.grid[i, j]]
-        rows.append(side_by_side.numbers(row, ".4f"))
-    fits = []
-    for beta, paired in zip(result.case.betas, result.paired, strict=True):
-        c1, c0, misfit = growth(TIMES[1:], paired[1:] / (2.0 * scale(beta)))
-        fits.append(side_by_side.numbers([f"{beta:g}", c1, c0, misfit]))
-    return "\n".join(
-        [
-            f"{result.case.name}: W2(rho^beta_t, rho_t), h = {result.width:.3f}",
-            convergence.table(header, rows),
-            "growth: W2 / (2 eps) = e^(C1 t) - e^(C0 t), fitted to the pairing",
-            convergence.table(["beta", "C1", "C0", "misfit"], fits),
-        ]
-    )
+    betas, at = result.case.betas, np.searchsorted(TIMES, EXACT_AT)
+    of_both = np.stack([result.paired[:, at], result.particles, result.grid], axis=2)
+    rows = np.column_stack([betas, scale(np.array(betas)), of_both.reshape(len(betas), -1)])
+    heads = [name for t in EXACT_AT for name in (f"pairing t={t:g}", "particles", "grid")]
+    fitted = [
+        (beta, *growth(TIMES[1:], paired[1:] / (2.0 * scale(beta))))
+        for beta, paired in zip(betas, result.paired, strict=True)
+    ]
+    title = f"{result.case.name}: W2(rho^beta_t, rho_t), h = {result.width:.3f}"
+    words = "growth: W2 / (2 eps) = e^(C1 t) - e^(C0 t), fitted to the pairing"
+    return [
+        Table(title, ["beta:g", *each(".4f", "eps", *heads)], rows),
+        Table(words, ["beta:g", *each(".3f", "C1", "C0", "misfit")], fitted),
+    ]
 
 
-def findings(result: Result) -> list[side_by_side.Finding]:
+def findings(result: Result) -> Iterator[Finding]:
     """The exponents; none of the cells' distances where too few are above a cell width."""
-    found = []
     for which, t in FIT_AT.items():
         q = result.exponent(which)
         if not np.isnan(q):
             text = f"{result.case.name}, {which}: W2 ~ eps^q at t = {t:g}, q = {q:.2f}, at least 1"
-            found.append(side_by_side.Finding(text, q >= 0.9))
-    return found
+            yield Finding(text, q >= 0.9)
 
 
-def promised(result: Result) -> list[bars.Bar]:
+def promised(result: Result) -> list[Bar]:
     """W2 below the cost of a plan; the flow of the particles at beta = infinity."""
     name, at = result.case.name, np.searchsorted(TIMES, EXACT_AT)
     excess = float((result.particles / result.paired[:, at]).max())
     return [
-        bars.at_most(f"{name}: W2 of the particles to its plan's cost", excess, 1.0 + TOLERANCE),
-        bars.at_most(f"{name}: zero-temperature particles to the flow", result.flow_error, 1e-4),
+        Bar.at_most(f"{name}: W2 of the particles to its plan's cost", excess, 1.0 + TOLERANCE),
+        Bar.at_most(f"{name}: zero-temperature particles to the flow", result.flow_error, 1e-4),
     ]
 
 
-def panels(result: Result) -> list[side_by_side.Panel]:
+def panels(result: Result) -> list[Panel]:
     """W2 over eps and over time."""
-    eps = scale(np.array(result.case.betas))
-    over_eps = {
-        f"pairing, t = {t:g}": (eps, result.paired[:, k], "o-", j)
-        for j, (t, k) in enumerate(zip(EXACT_AT, np.searchsorted(TIMES, EXACT_AT), strict=True))
-    }
-    for j in range(len(EXACT_AT)):
-        over_eps[f"_grid {j}"] = (eps, result.grid[:, j], "s:", j)
+    name, betas, eps = result.case.name, result.case.betas, scale(np.array(result.case.betas))
+    over_eps = []
+    for j, (t, k) in enumerate(zip(EXACT_AT, np.searchsorted(TIMES, EXACT_AT), strict=True)):
+        over_eps.append(Curve(eps, result.paired[:, k], "o-", j, f"pairing, t = {t:g}"))
+        over_eps.append(Curve(eps, result.grid[:, j], "s:", j))
     middle = result.paired[len(eps) // 2, 4] * eps / eps[len(eps) // 2]
-    over_eps["slope 1"] = (eps, middle, "--", 7)
-    over_time = {
-        f"beta = {beta:g}": (TIMES[1:], paired[1:] / (2.0 * scale(beta)), "o-", i)
-        for i, (beta, paired) in enumerate(zip(result.case.betas, result.paired, strict=True))
-    }
-    name, log = result.case.name, {"xscale": "log", "yscale": "log"}
+    over_eps.append(Curve(eps, middle, "--", 7, "slope 1"))
+    over_time = [
+        Curve(TIMES[1:], paired[1:] / (2.0 * scale(beta)), "o-", i, f"beta = {beta:g}")
+        for i, (beta, paired) in enumerate(zip(betas, result.paired, strict=True))
+    ]
     return [
-        side_by_side.Panel(name, "eps", "W2 (dotted: cells)", over_eps, log),
-        side_by_side.Panel(name, "t", "W2 / (2 eps)", over_time, {"yscale": "log"}),
+        Panel(name, "eps", "W2 (dotted: cells)", over_eps, log="xy"),
+        Panel(name, "t", "W2 / (2 eps)", over_time, log="y"),
     ]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = bars.study_parser("temperature", __doc__, [10], [24])
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    results = [measure(case, frequency) for case in CASES if arguments.only in case.name]
-    shown = [str(f) for result in results for f in findings(result)]
-    if arguments.out is not None:
-        pictures = [panel for result in results for panel in panels(result)]
-        side_by_side.draw(pictures, arguments.out / "temperature.png", columns=2)
-    promises = [bar for result in results for bar in promised(result)]
-    tables = [*map(table, results), "\n".join(shown)]
-    return bars.conclude(tables, promises, arguments.out, "temperature")
+def study(options: Options) -> Outcome:
+    """All cases at all their temperatures."""
+    results = [measure(case, options.frequency) for case in CASES if options.only in case.name]
+    parts = (Outcome(tables(one), promised(one), findings(one), panels(one)) for one in results)
+    return Outcome.joined(parts, columns=2)
+
+
+main = Command(study, meshes=[10], full=[24], only=True)
 
 
 if __name__ == "__main__":

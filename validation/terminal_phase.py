@@ -31,14 +31,17 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pde import Equation, ParticleSystem, SelfAttention, Simulation
 from pde.arguments import Array
-from validation import bars, convergence, side_by_side
+from validation import fits, side_by_side
+from validation.problems.axes import AXES, symmetric, tilted
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
 
 BETAS = (1.0, 2.0, 3.0, 4.0, 5.0)
 SHOWN_BETA = 4.0
@@ -69,11 +72,6 @@ CASES = (
 )
 
 
-def law(x: Array) -> Array:
-    """1 + 0.6 x_1, up to a factor."""
-    return 1.0 + 0.6 * x[:, 0]
-
-
 @dataclass(frozen=True, eq=False)
 class Shares:
     """Shares of mass near the axes over time, (K, 3), of cells and particles."""
@@ -84,19 +82,24 @@ class Shares:
 
     def transition(self, which: str, axis: int) -> float:
         """When half of the mass is near the axis; nan: never."""
-        return side_by_side.crossing(self.times, getattr(self, which)[:, axis], 0.5)
+        return fits.crossing(self.times, getattr(self, which)[:, axis], 0.5)
 
 
 def shares(case: Case, beta: float, frequency: int) -> Shares:
     """Solve and look at the axes every quarter unit of time."""
     times = np.arange(0.0, case.until + 0.1, 0.25)
-    field = SelfAttention(side_by_side.symmetric(case.v), side_by_side.symmetric(case.b), beta)
-    both = side_by_side.run(field, law, side_by_side.mesh_of(3, frequency), times)
+    field = SelfAttention(symmetric(case.v), symmetric(case.b), beta)
+    both = side_by_side.run(field, tilted, side_by_side.mesh_of(3, frequency), times)
     near = [
-        np.array([side_by_side.axis_shares(mu, side_by_side.AXES[3]) for mu in measures])
+        np.array([side_by_side.axis_shares(mu, AXES[3]) for mu in measures])
         for measures in (both.grid, both.particles)
     ]
     return Shares(times, *near)
+
+
+def shown(by_beta: dict[float, Shares]) -> Shares:
+    """At SHOWN_BETA, or the largest beta where that is not among them."""
+    return by_beta.get(SHOWN_BETA, by_beta[max(by_beta)])
 
 
 def consensus_rates(lam: float, v: float) -> tuple[float, float]:
@@ -184,22 +187,6 @@ def agreement(points: Sequence[Point]) -> float:
     return float(np.mean([(p.criterion < 0.0) == (p.measured < 0.0) for p in points]))
 
 
-def share_table(case: Case, found: Shares) -> str:
-    """Shares near the axes over time, cells and particles."""
-    header = [
-        "t",
-        *(f"{which} {axis}" for which in ("cells", "tokens") for axis in ("e1", "e2", "e3")),
-    ]
-    rows = [
-        side_by_side.numbers([f"{t:g}", *grid, *particles], ".2f")
-        for t, grid, particles in zip(
-            found.times[::8], found.grid[::8], found.particles[::8], strict=True
-        )
-    ]
-    title = f"{case.name}: shares within 30 degrees of the axes, beta = {SHOWN_BETA:g}"
-    return f"{title}\n{convergence.table(header, rows)}"
-
-
 def transitions(case: Case, by_beta: dict[float, Shares]) -> dict[str, Array]:
     """(n,) transition times by beta, of cells and particles."""
     return {
@@ -208,115 +195,105 @@ def transitions(case: Case, by_beta: dict[float, Shares]) -> dict[str, Array]:
     }
 
 
-def transition_table(case: Case, by_beta: dict[float, Shares]) -> str:
-    """Transition times by beta."""
-    times = transitions(case, by_beta)
-    rows = [
-        side_by_side.numbers([f"{beta:g}", grid, particles], ".2f")
-        for beta, grid, particles in zip(by_beta, times["grid"], times["particles"], strict=True)
+def tables(case: Case, by_beta: dict[float, Shares]) -> list[Table]:
+    """Shares near the axes over time, and transition times by beta."""
+    one = shown(by_beta)
+    rows = np.column_stack([one.times, one.grid, one.particles])[::8]
+    heads = [f"{which} {axis}" for which in ("cells", "tokens") for axis in ("e1", "e2", "e3")]
+    title = f"{case.name}: shares within 30 degrees of the axes, beta = {SHOWN_BETA:g}"
+    moves = np.column_stack([list(by_beta), *transitions(case, by_beta).values()])
+    half = f"{case.name}: time at which half of the mass is near e{case.last + 1}"
+    return [
+        Table(title, ["t:g", *each(".2f", *heads)], rows),
+        Table(half, ["beta:g", *each(".2f", "cells", "tokens")], moves),
     ]
-    title = f"{case.name}: time at which half of the mass is near e{case.last + 1}"
-    return f"{title}\n{convergence.table(['beta', 'cells', 'tokens'], rows)}"
 
 
-def map_table(points: Sequence[Point]) -> str:
+def map_table(points: Sequence[Point]) -> Table:
     """Agreement by kind of state."""
     rows = []
     for pair, name in ((False, "consensus"), (True, "equal pair")):
         chosen = decided([p for p in points if p.pair == pair])
-        stable = sum(p.criterion < 0.0 for p in chosen)
-        apart = max(abs(p.measured - p.criterion) for p in chosen if p.criterion < 0.0)
-        rows.append(
-            [name, str(len(chosen)), str(stable), f"{agreement(chosen):.1%}", f"{apart:.2f}"]
-        )
-    header = ["state", "places", "stable", "agree", "rate off by"]
-    return f"stability map over (lam, v, b), beta = 1\n{convergence.table(header, rows)}"
+        stable = [abs(p.measured - p.criterion) for p in chosen if p.criterion < 0.0]
+        rows.append((name, len(chosen), len(stable), agreement(chosen), max(stable)))
+    columns = ["state", "places", "stable", "agree:.1%", "rate off by:.2f"]
+    return Table("stability map over (lam, v, b), beta = 1", columns, rows)
 
 
-def findings(case: Case, by_beta: dict[float, Shares]) -> list[side_by_side.Finding]:
+def findings(case: Case, by_beta: dict[float, Shares]) -> Iterator[Finding]:
     """Where the mass is first and last, and that it moves the later the larger beta."""
-    found = []
     for which, times in transitions(case, by_beta).items():
         name = f"{case.name}, {which}"
         coldest = getattr(by_beta[max(by_beta)], which)
         if case.first == case.last:
             least = float(coldest[-1, case.last])
             text = f"{name}: share near e{case.last + 1} at the end {least:.2f}"
-            found.append(side_by_side.Finding(text, least > 0.9))
+            yield Finding(text, least > 0.9)
             continue
         peak = float(coldest[:, case.first].max())
         text = (
             f"{name}: largest share near e{case.first + 1} {peak:.2f}, then near e{case.last + 1}"
         )
         text += f" {coldest[-1, case.last]:.2f}"
-        found.append(side_by_side.Finding(text, peak > 0.5 and coldest[-1, case.last] > 0.5))
+        yield Finding(text, peak > 0.5 and coldest[-1, case.last] > 0.5)
         later = bool((np.diff(times) > 0.0).all())
-        slope = side_by_side.slope(np.log(list(by_beta)), times)
+        slope = fits.slope(np.log(list(by_beta)), times)
         text = f"{name}: the later the larger beta, time = {slope:.2f} log beta + ..."
-        found.append(side_by_side.Finding(text, later))
-    return found
+        yield Finding(text, later)
 
 
-def promised(points: Sequence[Point]) -> list[bars.Bar]:
+def promised(points: Sequence[Point]) -> list[Bar]:
     """The criteria are the linearisation's, and particles obey them."""
     worst = max(abs(point.linearised - point.criterion) for point in points)
     return [
-        bars.at_most("criteria to the eigenvalues of the Jacobian", worst, 1e-6),
-        bars.at_least("share of the map's places that agree", agreement(decided(points)), 1.0),
+        Bar.at_most("criteria to the eigenvalues of the Jacobian", worst, 1e-6),
+        Bar.at_least("share of the map's places that agree", agreement(decided(points)), 1.0),
     ]
 
 
-def panels(
-    results: dict[Case, dict[float, Shares]], points: Sequence[Point]
-) -> list[side_by_side.Panel]:
+def panels(results: dict[Case, dict[float, Shares]], points: Sequence[Point]) -> Iterator[Panel]:
     """Shares over time, transition times, the map of pairs."""
-    found = []
     for case, by_beta in results.items():
-        shown = by_beta.get(SHOWN_BETA, by_beta[max(by_beta)])
-        curves: dict[str, side_by_side.Curve] = {}
-        for k in range(3):
-            curves[f"e{k + 1}"] = (shown.times, shown.grid[:, k], "-", k)
-            curves[f"_e{k + 1}"] = (shown.times, shown.particles[:, k], ".", k)
-        found.append(side_by_side.Panel(case.name, "t", "share; dots: particles", curves))
+        one = shown(by_beta)
+        lines = [Curve(one.times, one.grid[:, k], "-", k, f"e{k + 1}") for k in range(3)]
+        dots = [Curve(one.times, one.particles[:, k], ".", k) for k in range(3)]
+        yield Panel(case.name, "t", "share; dots: particles", [*lines, *dots])
     moving = {case: by_beta for case, by_beta in results.items() if case.first != case.last}
-    times_of: dict[str, side_by_side.Curve] = {
-        f"{case.name}, {which}": (list(by_beta), times, "o-", 2 * i + j)
+    times_of = [
+        Curve(list(by_beta), times, "o-", 2 * i + j, f"{case.name}, {which}")
         for i, (case, by_beta) in enumerate(moving.items())
         for j, (which, times) in enumerate(transitions(case, by_beta).items())
-    }
-    found.append(side_by_side.Panel("transition", "beta", "t", times_of, {"xscale": "log"}))
+    ]
+    yield Panel("transition", "beta", "t", times_of, log="x")
     for b in sorted({p.b for p in points if p.pair}):
         here = [p for p in points if p.pair and p.b == b]
         stable = [p for p in here if p.measured < 0.0]
         unstable = [p for p in here if p.measured >= 0.0]
-        places: dict[str, side_by_side.Curve] = {
-            "stays": ([p.lam for p in stable], [p.v for p in stable], "o", 2),
-            "leaves": ([p.lam for p in unstable], [p.v for p in unstable], "x", 3),
-        }
-        found.append(side_by_side.Panel(f"equal pair, b = {b:g}", "lam", "v", places))
-    return found
+        places = [
+            Curve([p.lam for p in stable], [p.v for p in stable], "o", 2, "stays"),
+            Curve([p.lam for p in unstable], [p.v for p in unstable], "x", 3, "leaves"),
+        ]
+        yield Panel(f"equal pair, b = {b:g}", "lam", "v", places)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where the criteria hold."""
-    parser = bars.study_parser("terminal_phase", __doc__, [8], [20])
-    parser.add_argument("--betas", type=float, nargs="+", default=BETAS, metavar="BETA")
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
+def study(options: Options) -> Outcome:
+    """The cases at all temperatures, and the map of stability."""
     results = {
-        case: {beta: shares(case, beta, frequency) for beta in sorted(arguments.betas)}
+        case: {beta: shares(case, beta, options.frequency) for beta in sorted(options.betas)}
         for case in CASES
     }
-    points = stability_map(arguments.full)
-    tables, shown = [], []
-    for case, by_beta in results.items():
-        tables.append(share_table(case, by_beta.get(SHOWN_BETA, by_beta[max(by_beta)])))
-        tables.append(transition_table(case, by_beta))
-        shown += findings(case, by_beta)
-    tables += [map_table(points), "\n".join(map(str, shown))]
-    if arguments.out is not None:
-        side_by_side.draw(panels(results, points), arguments.out / "terminal_phase.png", columns=4)
-    return bars.conclude(tables, promised(points), arguments.out, "terminal_phase")
+    points = stability_map(options.full)
+    return Outcome(
+        [*(table for one in results.items() for table in tables(*one)), map_table(points)],
+        promised(points),
+        [finding for one in results.items() for finding in findings(*one)],
+        panels(results, points),
+        columns=4,
+    )
+
+
+TEMPERATURES = Option.numbers("--betas", BETAS, "BETA", "inverse temperatures")
+main = Command(study, TEMPERATURES, meshes=[8], full=[20])
 
 
 if __name__ == "__main__":

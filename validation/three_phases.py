@@ -27,44 +27,28 @@ clusters on the cells must stop falling; the study shows when.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pde import Equation, Measure, ParticleSystem, SelfAttention, initial
+from pde import Equation, ParticleSystem, SelfAttention, initial
 from pde.arguments import Array
 from pde.limits import distance_to_space, dominant_eigenspace
 from pde.simulation import run_to
-from validation import bars, convergence, side_by_side
+from validation import fits, side_by_side
+from validation.problems.axes import symmetric
+from validation.side_by_side import arcs
+from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
+from validation.study.options import Option
 
 EIGENVALUES = (1.0, 1.0, 0.3)
-BINS = 36
-OCCUPIED = 0.1
-"""A tenth of the uniform share makes a bin of the circle occupied."""
 COLLAPSED = 0.15
 """Share of W2 to E at the start at which the collapse is over, above its floor."""
 MERGING_BETAS = (2.0, 4.0, 6.0, 8.0)
 APART, TOGETHER = 2.0 * np.pi / 3.0, 0.1
 """Angles at which two particles start and count as merged."""
 LAW = initial.random_band_limited(seed=5, degree=2, amplitude=0.3)
-
-
-def arcs(mu: Measure, E: Array) -> int:
-    """Number of clusters of mu on the circle of the plane E: runs of occupied bins of the angle.
-
-    0 where all bins are occupied: there are no clusters (yet).
-
-    >>> arcs(Measure([[1.0, 0.0], [0.0, 1.0], [-0.28, 0.96]]), np.eye(2))
-    2
-    """
-    inside = mu.points @ E
-    angles = np.arctan2(inside[:, 1], inside[:, 0])
-    shares, _ = np.histogram(angles, bins=BINS, range=(-np.pi, np.pi), weights=mu.weights)
-    occupied = shares > OCCUPIED * mu.total / BINS
-    if occupied.all():
-        return 0
-    return int(np.count_nonzero(occupied & ~np.roll(occupied, 1)))
 
 
 def merging_time(beta: float, b: float = 1.0, start: float = APART, end: float = TOGETHER) -> float:
@@ -104,12 +88,12 @@ class Result:
     def rate(self, which: str) -> float:
         """Of the collapse, from t = 0.5 on."""
         t, values = self.times, self.distance[which]
-        return side_by_side.rate(t, values, (t >= 0.5) & (values > COLLAPSED * values[0]))
+        return fits.rate(t, values, (t >= 0.5) & (values > COLLAPSED * values[0]))
 
     def collapsed(self, which: str) -> float:
         """When W2 to the laws on E has fallen to its share COLLAPSED."""
         values = self.distance[which]
-        return side_by_side.crossing(self.times, -values, -COLLAPSED * float(values[0]))
+        return fits.crossing(self.times, -values, -COLLAPSED * float(values[0]))
 
     def clustered(self, which: str) -> float:
         """When there are most clusters."""
@@ -126,7 +110,7 @@ class Result:
 
 def measure(beta: float, frequency: int, until: float) -> Result:
     """Solve with times in geometric progression: the phases part on a logarithmic scale."""
-    B = side_by_side.symmetric(EIGENVALUES)
+    B = symmetric(EIGENVALUES)
     E = dominant_eigenspace(B)
     times = np.concatenate([[0.0], np.geomspace(0.25, until, 64)])
     field = SelfAttention(np.eye(3), B, beta)
@@ -140,107 +124,89 @@ def measure(beta: float, frequency: int, until: float) -> Result:
     )
 
 
-def table(result: Result) -> str:
+def table(result: Result) -> Table:
     """Distance to E and number of clusters over time."""
-    header = ["t", "W2 to E, cells", "particles", "clusters, cells", "particles"]
-    rows = [
-        [
-            f"{t:.2f}",
-            *(f"{result.distance[which][i]:.4f}" for which in result.distance),
-            *(f"{result.clusters[which][i]:.0f}" for which in result.clusters),
-        ]
-        for i, t in enumerate(result.times)
-        if i % 6 == 0 or i == len(result.times) - 1
-    ]
-    title = (
-        f"V = I, B = diag{EIGENVALUES} on its axes, beta = {result.beta:g}, h = {result.width:.3f}"
-    )
-    return f"{title}\n{convergence.table(header, rows)}"
+    rows = np.column_stack([result.times, *result.distance.values(), *result.clusters.values()])
+    rows = rows[[i for i in range(len(rows)) if i % 6 == 0 or i == len(rows) - 1]]
+    columns = ["t:.2f", *each(".4f", "W2 to E, cells", "particles")]
+    columns += each(".0f", "clusters, cells", "particles")
+    title = f"V = I, B = diag{EIGENVALUES} on its axes, beta = {result.beta:g}"
+    return Table(f"{title}, h = {result.width:.3f}", columns, rows)
 
 
-def merging_table(rows: Sequence[tuple[float, float, float]]) -> str:
-    """Merging times of two particles and the angle left at the time of the formula."""
-    cells = [[f"{beta:g}", f"{time:.5g}", f"{angle:.5f}"] for beta, time, angle in rows]
-    title = f"two particles from the angle {APART:.3f} to {TOGETHER:g} on E"
-    return f"{title}\n{convergence.table(['beta', 'time, formula', 'angle then'], cells)}"
-
-
-def findings(result: Result) -> list[side_by_side.Finding]:
+def findings(result: Result) -> Iterator[Finding]:
     """The rate of the collapse, the order of the phases, the slowing down of the merging."""
-    found = []
     for which in ("grid", "particles"):
         name, c = f"beta = {result.beta:g}, {which}", result.expected_rate
         rate = result.rate(which)
         text = f"{name}: collapse to E with rate {rate:.2f}, 1 - b'/b = {c:.2f}"
-        found.append(side_by_side.Finding(text, abs(rate - c) < 0.3 * c))
+        yield Finding(text, abs(rate - c) < 0.3 * c)
         first, second = result.collapsed(which), result.clustered(which)
         text = f"{name}: collapsed at t = {first:.1f}, in clusters at t = {second:.1f}"
-        found.append(side_by_side.Finding(text, first < second))
+        yield Finding(text, first < second)
         phases = result.phases(which)
         words = ", ".join(f"{n} for {length:.0f}" for n, length in phases)
         numbers, lengths = zip(*phases, strict=True)
         merging = len(numbers) > 1 and list(numbers) == sorted(numbers, reverse=True)
         text = f"{name}: clusters merge, the last stage is the longest ({words} units of time)"
-        found.append(side_by_side.Finding(text, merging and lengths[-1] == max(lengths)))
-    return found
+        yield Finding(text, merging and lengths[-1] == max(lengths))
 
 
 def promised(
     results: Sequence[Result], rows: Sequence[tuple[float, float, float]]
-) -> list[bars.Bar]:
+) -> Iterator[Bar]:
     """The merging law of two particles; cells and particles alike while the mass collapses."""
     # Errors of a step, 1e-8, add up over the slow time; the angle falls at the rate 1 at the end.
     worst = max(abs(angle / TOGETHER - 1.0) for _, _, angle in rows)
-    found = [bars.at_most("two particles: angle at the formula's time, error", worst, 1e-2)]
+    yield Bar.at_most("two particles: angle at the formula's time, error", worst, 1e-2)
     for result in results:
         early = result.times <= 2.0
         apart = np.abs(result.distance["grid"] - result.distance["particles"])[early].max()
         what = f"beta = {result.beta:g}: W2 to E, cells to particles in cell widths, t <= 2"
-        found.append(bars.at_most(what, apart / result.width, 0.5))
-    return found
+        yield Bar.at_most(what, apart / result.width, 0.5)
 
 
-def merging_finding(rows: Sequence[tuple[float, float, float]]) -> side_by_side.Finding:
+def merging_finding(rows: Sequence[tuple[float, float, float]]) -> Finding:
     """The logarithm of the merging time grows with beta, by the slope b (1 - cos phi)."""
     betas, times = np.array(rows)[-2:, 0], np.array(rows)[-2:, 1]
-    slope, expected = side_by_side.slope(betas, np.log(times)), 1.0 - np.cos(APART)
+    slope, expected = fits.slope(betas, np.log(times)), 1.0 - np.cos(APART)
     text = f"merging takes e^(s beta), s = {slope:.2f}, b (1 - cos phi) = {expected:.2f}"
-    return side_by_side.Finding(text, abs(slope - expected) < 0.2 * expected)
+    return Finding(text, abs(slope - expected) < 0.2 * expected)
 
 
-def panels(results: Sequence[Result]) -> list[side_by_side.Panel]:
-    """Distance to E and number of clusters over the logarithm of time."""
-    distance, clusters = {}, {}
-    for i, result in enumerate(results):
-        for which, form in (("grid", "-"), ("particles", "o")):
-            label = f"beta = {result.beta:g}, {which}"
-            distance[label] = (result.times[1:], result.distance[which][1:], form, i)
-            clusters[label] = (result.times[1:], result.clusters[which][1:], form, i)
-    log = {"xscale": "log"}
-    return [
-        side_by_side.Panel(
-            "collapse", "t", "W2 to the laws on E", distance, log | {"yscale": "log"}
-        ),
-        side_by_side.Panel("clusters on E (0: none yet)", "t", "number", clusters, log),
+def panel(title: str, ylabel: str, of: str, results: Sequence[Result], log: str) -> Panel:
+    """A quantity of the results over the logarithm of time."""
+    curves = [
+        Curve(one.times[1:], getattr(one, of)[which][1:], form, i, f"beta = {one.beta:g}, {which}")
+        for i, one in enumerate(results)
+        for which, form in (("grid", "-"), ("particles", "o"))
     ]
+    return Panel(title, "t", ylabel, curves, log=log)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where what is proven holds."""
-    parser = bars.study_parser("three_phases", __doc__, [10], [20])
-    parser.add_argument("--betas", type=float, nargs="+", default=(5.0, 10.0, 20.0), metavar="BETA")
-    parser.add_argument("--until", type=float, default=200.0, metavar="T")
-    arguments = parser.parse_args(argv)
-    frequency = bars.chosen_frequencies(arguments)[-1]
-    results = [measure(beta, frequency, arguments.until) for beta in arguments.betas]
+def study(options: Options) -> Outcome:
+    """The three phases at all temperatures, and two particles that merge."""
+    results = [measure(beta, options.frequency, options.until) for beta in options.betas]
     times = [(beta, merging_time(beta)) for beta in MERGING_BETAS]
     rows = [(beta, time, pair_angle(beta, time)) for beta, time in times]
-    shown = [finding for result in results for finding in findings(result)]
-    shown.append(merging_finding(rows))
-    if arguments.out is not None:
-        side_by_side.draw(panels(results), arguments.out / "three_phases.png")
-    tables = [*map(table, results), merging_table(rows), "\n".join(map(str, shown))]
-    return bars.conclude(tables, promised(results, rows), arguments.out, "three_phases")
+    found = [finding for result in results for finding in findings(result)]
+    columns = ["beta:g", "time, formula:.5g", "angle then:.5f"]
+    title = f"two particles from the angle {APART:.3f} to {TOGETHER:g} on E"
+    panels = [
+        panel("collapse", "W2 to the laws on E", "distance", results, "xy"),
+        panel("clusters on E (0: none yet)", "number", "clusters", results, "x"),
+    ]
+    tables = [*map(table, results), Table(title, columns, rows)]
+    return Outcome(tables, promised(results, rows), [*found, merging_finding(rows)], panels)
+
+
+main = Command(
+    study,
+    Option.numbers("--betas", (5.0, 10.0, 20.0), "BETA", "inverse temperatures"),
+    Option("--until", 200.0, type=float, metavar="T", help="of the runs"),
+    meshes=[10],
+    full=[20],
+)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ falls to 0.033. Next to it, what other schemes reach.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,13 +21,14 @@ from meshes import SphereMesh, icosphere
 from pde import Equation, FiniteVolume, Simulation
 from pde.arguments import Array
 from pde.field import Field
-from validation import bars, norms
-from validation import transport_cases as cases
-from validation.convergence import table
+from validation import norms
+from validation.problems import transport as cases
+from validation.study import Bar, Command, Curve, Option, Options, Outcome, Panel, Table, each
 
 NAMES = tuple(cases.FIELDS)
 SHORT = {"gaussian hills": "GH", "cosine bells": "CB", "slotted cylinders": "SC"}
 ANGLES = (0.0, np.pi / 4, np.pi / 2)
+SCHEME = ("order", "limiter", "cells")
 LEVELS = np.linspace(0.1, 1.0, 10)
 LARGEST = {(4, "GH"): 0.115, (6, "GH"): 0.050, (6, "CB"): 0.16, (8, "GH"): 0.026, (8, "CB"): 0.11}
 """Bars at 10,242 cells, non-divergent flow, default limiter."""
@@ -58,6 +59,11 @@ class Result:
         """Mean distance of cells in degrees."""
         return float(np.degrees(self.mesh.spacing))
 
+    @property
+    def scheme(self) -> tuple[int, str, int]:
+        """What stands in the columns SCHEME."""
+        return self.order, str(self.limiter).lower(), self.mesh.n_cells
+
     def errors(self, column: int) -> dict[str, float]:
         """Relative l1, l2, linf of a tracer after one period."""
         return norms.relative(self.mesh, self.end[:, column], self.start[:, column])
@@ -82,37 +88,30 @@ def run(
     return Result(frequency, order, limiter, mesh, tracers, middle, end, change)
 
 
-def error_table(results: Sequence[Result], names: Sequence[str]) -> str:
+def error_table(title: str, results: Sequence[Result], names: Sequence[str]) -> Table:
     """Norms and extrema after one period, a line for each scheme, mesh and tracer."""
-    header = ["order", "limiter", "cells", "degrees", "field", "l1", "l2", "linf", "min", "max"]
     rows = []
     for one in results:
         for column, name in enumerate(names):
-            rows.append(
-                [str(one.order), str(one.limiter).lower(), str(one.mesh.n_cells)]
-                + [f"{one.degrees:.2f}", SHORT.get(name, name)]
-                + [f"{one.errors(column)[norm]:.3g}" for norm in ("l1", "l2", "linf")]
-                + [f"{one.end[:, column].min():.3g}", f"{one.end[:, column].max():.3g}"]
-            )
-    return table(header, rows)
+            values, end = one.errors(column).values(), one.end[:, column]
+            place = one.degrees, SHORT.get(name, name)
+            rows.append((*one.scheme, *place, *values, end.min(), end.max()))
+    columns = [*SCHEME, "degrees:.2f", "field"]
+    return Table(title, [*columns, *each(".3g", "l1", "l2", "linf", "min", "max")], rows)
 
 
-def diagnostics_table(results: Sequence[Result]) -> str:
+def diagnostics_table(results: Sequence[Result]) -> Table:
     """Filaments left at T/2 in percent, by threshold, and the three kinds of mixing."""
-    header = ["order", "limiter", "cells", *(f">={level:.1f}" for level in LEVELS)]
-    header += ["real", "unmixing", "overshooting"]
     bells, partner = NAMES.index("cosine bells"), NAMES.index("correlated bells")
     rows = []
     for one in results:
         areas, middle = one.mesh.areas, one.middle
         left = cases.preserved_filaments(areas, one.start[:, bells], middle[:, bells], LEVELS)
         mixed = cases.mixing(areas, middle[:, bells], middle[:, partner])
-        rows.append(
-            [str(one.order), str(one.limiter).lower(), str(one.mesh.n_cells)]
-            + [f"{percent:.0f}" for percent in left]
-            + [f"{value:.2e}" for value in mixed.values()]
-        )
-    return table(header, rows)
+        rows.append((*one.scheme, *left, *mixed.values()))
+    columns = [*SCHEME, *each(".0f", *(f">={level:.1f}" for level in LEVELS))]
+    columns += each(".2e", "real", "unmixing", "overshooting")
+    return Table("Cosine bells at half the period", columns, rows)
 
 
 def minimal_resolution(degrees: Sequence[float], l2: Sequence[float]) -> float:
@@ -140,123 +139,121 @@ def l2(result: Result, name: str) -> float:
     return result.errors(NAMES.index(name))["l2"]
 
 
-def summary_table(results: Sequence[Result]) -> str:
+def summary_table(results: Sequence[Result]) -> Table:
     """Ours and others' in the non-divergent flow: l2 by mesh, observed order, resolution."""
-    rows = []
+    rows: list[Any] = []
+
+    def together(values: Sequence[float]) -> str:
+        return " / ".join("-" if np.isnan(value) else f"{value:.3g}" for value in values)
+
+    def row(scheme: str, degrees: Sequence[float], *errors: Sequence[float]) -> tuple[str, ...]:
+        return scheme, ", ".join(f"{d:.2f}" for d in degrees), *map(together, errors)
+
     for (order, limiter), group in by_scheme(results).items():
         hills, bells = ([l2(r, name) for r in group] for name in NAMES[:2])
         degrees = [r.degrees for r in group]
         slope = np.diff(np.log(hills[-2:])) / np.diff(np.log(degrees[-2:]))
+        numbers = slope[0] if len(slope) else None, minimal_resolution(degrees, bells)
         rows.append(
-            [f"order {order}, {limiter}", ", ".join(f"{d:.2f}" for d in degrees)]
-            + [" / ".join(f"{value:.3g}" for value in values) for values in (hills, bells)]
-            + [f"{slope[0]:.2f}" if len(slope) else "", f"{minimal_resolution(degrees, bells):.2f}"]
-            + ["this run"]
+            (*row(f"order {order}, {limiter}", degrees, hills, bells), *numbers, "this run")
         )
-    for other in cases.OTHERS:
-        rows.append(
-            [other.scheme, ", ".join(f"{d:.2f}" for d in cases.OTHERS_DEGREES)]
-            + [" / ".join(f"{v:.3g}" for v in values) for values in (other.hills, other.bells)]
-            + ["", f"{other.resolution:.2f}", other.source]
-        )
-    header = ["scheme", "degrees", "GH l2", "CB l2", "GH order", "minimal resolution", "source"]
-    return table(header, [[cell.replace("nan", "-") for cell in row] for row in rows])
+    for one in cases.OTHERS:
+        words = row(one.scheme, cases.OTHERS_DEGREES, one.hills, one.bells)
+        rows.append((*words, None, one.resolution, one.source))
+    columns = ["scheme", "degrees", "GH l2", "CB l2"]
+    columns += [*each(".2f", "GH order", "minimal resolution"), "source"]
+    return Table("Non-divergent flow", columns, rows)
 
 
-def promises(results: Sequence[Result]) -> list[bars.Bar]:
+def promises(results: Sequence[Result]) -> Iterator[Bar]:
     """The bars that apply to what was run in the non-divergent flow."""
-    found = [bars.at_most("relative change of mass", max(r.mass_change for r in results), 1e-13)]
+    yield Bar.at_most("relative change of mass", max(r.mass_change for r in results), 1e-13)
     for (order, limiter), group in by_scheme(results).items():
         scheme = f"order {order}, {limiter}"
         below = min(float(r.end.min()) for r in group)
         if limiter == "positivity":
-            found.append(bars.at_least(f"{scheme}: minimum", below, 0.0))
+            yield Bar.at_least(f"{scheme}: minimum", below, 0.0)
         if limiter == "monotone":
             below = max(float((r.start.min(axis=0) - r.end.min(axis=0)).max()) for r in group)
             above = max(float((r.end.max(axis=0) - r.start.max(axis=0)).max()) for r in group)
             outside = f"{scheme}: beyond the initial range"
-            found.append(bars.at_most(outside, max(below, above, 0.0), 1e-12))
+            yield Bar.at_most(outside, max(below, above, 0.0), 1e-12)
         at = {r.frequency: r for r in group}
         for name, short in list(SHORT.items())[:2]:
             if 32 not in at:
                 continue
             what = f"{scheme}: {short} l2 at 10242 cells"
             if limiter == "positivity" and (order, short) in LARGEST:
-                found.append(bars.at_most(what, l2(at[32], name), LARGEST[order, short]))
+                yield Bar.at_most(what, l2(at[32], name), LARGEST[order, short])
             if limiter == "monotone" and order >= 4:
-                found.append(bars.at_most(what, l2(at[32], name), MONOTONE[short]))
+                yield Bar.at_most(what, l2(at[32], name), MONOTONE[short])
         if limiter == "positivity" and order in LEAST_ORDER and {32, 64} <= set(at):
             slope = np.log2(l2(at[32], NAMES[0]) / l2(at[64], NAMES[0]))
-            found.append(bars.at_least(f"{scheme}: GH order", slope, LEAST_ORDER[order]))
+            yield Bar.at_least(f"{scheme}: GH order", slope, LEAST_ORDER[order])
     reached = [
         minimal_resolution([r.degrees for r in group], [l2(r, NAMES[1]) for r in group])
         for group in by_scheme(results).values()
     ]
     if not np.isnan(reached).all():
-        found.append(bars.at_least("best minimal resolution", float(np.nanmax(reached)), 1.5))
-    return found
+        yield Bar.at_least("best minimal resolution", float(np.nanmax(reached)), 1.5)
 
 
-def picture(results: Sequence[Result], path: Path) -> Path:
-    """l2 of hills and bells against the distance of cells, ours and others'."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(10.0, 4.5), layout="constrained")
-    for axes, name in zip(figure.subplots(1, 2), NAMES[:2], strict=True):
-        for (order, limiter), group in by_scheme(results).items():
-            style = {"positivity": "o-", "monotone": "s--", None: "x:"}[limiter]
-            degrees = [r.degrees for r in group]
-            axes.loglog(
-                degrees, [l2(r, name) for r in group], style, label=f"order {order}, {limiter}",
-                color=f"C{order}",
-            )  # fmt: skip
-        for other in cases.OTHERS[:2]:
-            values = other.hills if name == NAMES[0] else other.bells
-            axes.loglog(cases.OTHERS_DEGREES, values, "k.-", alpha=0.4, label=other.scheme)
-        axes.set(title=f"{name}, non-divergent flow", xlabel="degrees", ylabel="l2")
-        axes.grid(which="both", alpha=0.3)
-    axes.axhline(cases.THRESHOLD, color="k", lw=0.8)
-    axes.legend(fontsize="x-small")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    return path
+def panel(results: Sequence[Result], name: str) -> Panel:
+    """l2 of a field against the distance of cells, ours and others'."""
+    curves = []
+    for (order, limiter), group in by_scheme(results).items():
+        form = {"positivity": "o-", "monotone": "s--", None: "x:"}[limiter]
+        degrees, errors = [r.degrees for r in group], [l2(r, name) for r in group]
+        curves.append(Curve(degrees, errors, form, order, f"order {order}, {limiter}"))
+    for one in cases.OTHERS[:2]:
+        values = one.hills if name == NAMES[0] else one.bells
+        curves.append(Curve(cases.OTHERS_DEGREES, values, ".-", "0.6", one.scheme))
+    if name == NAMES[1]:
+        ends = [max(cases.OTHERS_DEGREES), min(cases.OTHERS_DEGREES)]
+        curves.append(Curve(ends, [cases.THRESHOLD] * 2, "-", "k", "minimal resolution"))
+    return Panel(f"{name}, non-divergent flow", "degrees", "l2", curves, log="xy")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = bars.study_parser("transport_suite", __doc__, [6, 10], [24, 32, 36, 40, 48, 64])
-    bars.add_orders(parser, [1, 2, 3, 4, 6, 8])
-    parser.add_argument(
-        "--limiters", nargs="+", default=["positivity", "monotone"], metavar="L",
-        choices=["positivity", "monotone", "none"],
-    )  # fmt: skip
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
+def study(options: Options) -> Outcome:
+    """All flows with all schemes on all meshes."""
     schemes = [
         (frequency, order, None if limiter == "none" else limiter)
-        for order in arguments.orders
-        for limiter in arguments.limiters
-        for frequency in frequencies
+        for order in options.orders
+        for limiter in options.limiters
+        for frequency in options.frequencies
     ]
     fields = list(cases.FIELDS.values())
     deforming = [run(cases.non_divergent(), fields, *scheme, ratios=False) for scheme in schemes]
-    tables = ["Non-divergent flow\n" + summary_table(deforming)]
-    tables.append("Non-divergent flow, one period\n" + error_table(deforming, NAMES))
-    tables.append("Cosine bells at half the period\n" + diagnostics_table(deforming))
+    tables = [
+        summary_table(deforming),
+        error_table("Non-divergent flow, one period", deforming, NAMES),
+        diagnostics_table(deforming),
+    ]
     # The other flows on the coarser meshes only: they tell less, and cost the same.
-    coarse = [scheme for scheme in schemes if scheme[0] <= min(max(frequencies), 32)]
+    coarse = [scheme for scheme in schemes if scheme[0] <= min(options.frequency, 32)]
     compressing = [run(cases.divergent(), fields[:3], *one, ratios=True) for one in coarse]
-    tables.append("Divergent flow, mixing ratios\n" + error_table(compressing, NAMES[:3]))
+    tables.append(error_table("Divergent flow, mixing ratios", compressing, NAMES[:3]))
     for angle in ANGLES:
         turning = [
             run(cases.solid_body(angle), [cases.williamson_bell], *one, ratios=False)
             for one in coarse
         ]
-        title = f"Solid body at {np.degrees(angle):.0f} degrees, Williamson's bell\n"
-        tables.append(title + error_table(turning, ["bell"]))
-    if arguments.out is not None:
-        picture(deforming, arguments.out / "transport_suite.png")
-    return bars.conclude(tables, promises(deforming), arguments.out, "transport_suite")
+        title = f"Solid body at {np.degrees(angle):.0f} degrees, Williamson's bell"
+        tables.append(error_table(title, turning, ["bell"]))
+    panels = [panel(deforming, name) for name in NAMES[:2]]
+    return Outcome(tables, promises(deforming), panels=panels)
+
+
+LIMITERS = Option(
+    "--limiters",
+    ["positivity", "monotone"],
+    nargs="+",
+    metavar="L",
+    choices=["positivity", "monotone", "none"],
+    help="positivity, monotone, none",
+)
+ALL_ORDERS = [1, 2, 3, 4, 6, 8]
+main = Command(study, LIMITERS, meshes=[6, 10], full=[24, 32, 36, 40, 48, 64], orders=ALL_ORDERS)
 
 
 if __name__ == "__main__":

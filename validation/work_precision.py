@@ -15,17 +15,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from meshes import SphereMesh, icosphere
 from pde import Equation, FiniteVolume, Measure, Simulation, ZeroTemperatureAttention
 from pde.arguments import Array
-from validation import bars, convergence, late_times, norms, wasserstein
-from validation.finite_temperature import axisymmetric_solution
-
-LATE = late_times.TIMES.index(8.0)
+from validation import norms, wasserstein
+from validation.problems import concentrating as late
+from validation.problems.axisymmetric import axisymmetric_solution
+from validation.study import Command, Curve, Options, Outcome, Panel, Table
 
 
 @dataclass(frozen=True)
@@ -41,9 +40,10 @@ class Run:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is solved, until when, and how a final state is judged."""
+    """What is solved, until when, and how a final state is judged: by what error."""
 
     name: str
+    what: str
     equation: Equation
     law: Callable[[Array], Array]
     until: float
@@ -59,19 +59,23 @@ def smooth() -> Problem:
     def error(mesh: SphereMesh, rho: Array) -> float:
         return norms.relative(mesh, rho, mesh.average(end))["l1"]
 
-    return Problem("smooth", Equation(field), solution.initial, until, error)
+    return Problem(
+        "smooth", "relative $l_1$ error", Equation(field), solution.initial, until, error
+    )
 
 
 def concentrating(finest: int) -> Problem:
     """Zero temperature at a late time."""
-    reference = late_times.exact_measures(max(24, 2 * finest))[LATE]
-    field = ZeroTemperatureAttention(late_times.A, np.eye(3))
+    until = 8.0
+    reference = late.exact_measures(max(24, 2 * finest))[late.TIMES.index(until)]
+    field = ZeroTemperatureAttention(late.A, np.eye(3))
 
     def error(mesh: SphereMesh, rho: Array) -> float:
         grid = Measure.from_mesh(mesh, rho)
-        return float(wasserstein.distance(late_times.unit(grid), late_times.unit(reference)))
+        return float(wasserstein.distance(late.unit(grid), late.unit(reference)))
 
-    return Problem("concentrating", Equation(field), late_times.LAW, 8.0, error)
+    words = "$W_2$ to the exact solution"
+    return Problem("concentrating", words, Equation(field), late.LAW, until, error)
 
 
 def run(problem: Problem, order: int, frequency: int) -> Run:
@@ -87,14 +91,10 @@ def run(problem: Problem, order: int, frequency: int) -> Run:
     return Run(order, mesh.n_cells, error, seconds, simulation.steps)
 
 
-def table(name: str, runs: Sequence[Run]) -> str:
+def table(name: str, runs: Sequence[Run]) -> Table:
     """A line for each run."""
-    lines = [
-        [str(r.order), str(r.cells), str(r.steps), f"{r.seconds:.3g}", f"{r.error:.2e}"]
-        for r in runs
-    ]
-    head = ["order", "cells", "steps", "seconds", "error"]
-    return f"{name}\n{convergence.table(head, lines)}"
+    columns = ["order", "cells", "steps", "seconds:.3g", "error:.2e"]
+    return Table(name, columns, [(r.order, r.cells, r.steps, r.seconds, r.error) for r in runs])
 
 
 def fastest(runs: Sequence[Run], error: float) -> int:
@@ -109,41 +109,30 @@ def fastest(runs: Sequence[Run], error: float) -> int:
     return min(times, key=times.__getitem__) if times else 0
 
 
-def draw(results: dict[str, list[Run]], path: Path) -> None:
-    """Error against seconds, one panel for each problem."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 4), layout="constrained")
-    labels = {"smooth": "relative $l_1$ error", "concentrating": "$W_2$ to the exact solution"}
-    for panel, (name, runs) in enumerate(results.items(), start=1):
-        axes = figure.add_subplot(1, len(results), panel)
-        for order in sorted({r.order for r in runs}):
-            mine = [r for r in runs if r.order == order]
-            axes.loglog([r.seconds for r in mine], [r.error for r in mine], "o-", label=str(order))
-        axes.set(title=name, xlabel="seconds", ylabel=labels[name])
-        axes.grid(which="both", alpha=0.3)
-        axes.legend(title="order")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+def panel(problem: Problem, runs: Sequence[Run]) -> Panel:
+    """Error against seconds, order by order."""
+    curves = []
+    for i, order in enumerate(sorted({r.order for r in runs})):
+        mine = [(r.seconds, r.error) for r in runs if r.order == order]
+        curves.append(Curve.through(mine, "o-", i, f"order {order}"))
+    return Panel(problem.name, "seconds", problem.what, curves, log="xy")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0: it promises nothing, it measures."""
-    parser = bars.study_parser("work_precision", __doc__, [6, 12], [8, 16, 32])
-    bars.add_orders(parser, [1, 2, 3, 4, 6, 8])
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
-    results, tables = {}, []
-    for problem in (smooth(), concentrating(frequencies[-1])):
-        runs = [run(problem, order, f) for order in arguments.orders for f in frequencies]
-        results[problem.name] = runs
-        tables.append(table(problem.name, runs))
+def study(options: Options) -> Outcome:
+    """Both problems: it promises nothing, it measures."""
+    tables: list[Table | str] = []
+    panels = []
+    for problem in (smooth(), concentrating(options.frequency)):
+        runs = [run(problem, order, f) for order in options.orders for f in options.frequencies]
         middle = float(np.exp(np.median(np.log([r.error for r in runs]))))
         order = fastest(runs, middle)
+        tables.append(table(problem.name, runs))
         tables.append(f"soonest at the median error, {middle:.1e}: order {order or 'none'}")
-    if arguments.out is not None:
-        draw(results, arguments.out / "work_precision.png")
-    return bars.conclude(tables, [], arguments.out, "work_precision")
+        panels.append(panel(problem, runs))
+    return Outcome(tables, panels=panels)
+
+
+main = Command(study, meshes=[6, 12], full=[8, 16, 32], orders=[1, 2, 3, 4, 6, 8])
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ W2^2 = int (2 - 2 |P_E x|) drho.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ import numpy as np
 from meshes import icosphere
 from pde import Equation, FiniteVolume, Measure, Simulation, ZeroTemperatureAttention, initial
 from pde.limits import distance_to_space, limit_space
-from validation import bars, convergence, exact, norms
+from validation import convergence, exact, norms
+from validation.study import Bar, Command, Options, Outcome, Table, each
 
 A = np.diag([0.9, 0.4, -0.6])
 UNTIL = 0.8
@@ -72,55 +73,49 @@ def errors(
     return list(results.values()), study
 
 
-def table(results: Sequence[Result], study: convergence.Study) -> str:
+def table(name: str, results: Sequence[Result], study: convergence.Study) -> Table:
     """Errors by mesh, the observed order that of l1."""
     rows = [
-        [
-            f"{one.cells}",
-            f"{one.h:.4f}",
-            *(f"{one.norms[name]:.2e}" for name in ("l1", "l2", "linf")),
-            "" if np.isnan(p) else f"{p:.2f}",
-            f"{one.distance:.1e}",
-        ]
-        for one, p in zip(results, study.order, strict=True)
+        (one.cells, one.h, *one.norms.values(), None if np.isnan(order) else order, one.distance)
+        for one, order in zip(results, study.order, strict=True)
     ]
-    return convergence.table(["cells", "h", "l1", "l2", "linf", "order", "W2 to limit"], rows)
+    columns = ["cells", "h:.4f", *each(".2e", "l1", "l2", "linf")]
+    return Table(name, [*columns, "order:.2f", "W2 to limit:.1e"], rows)
 
 
-def promised(form: str, order: int, results: Sequence[Result], study: Any) -> list[bars.Bar]:
+def promised(
+    form: str, order: int, results: Sequence[Result], study: convergence.Study
+) -> Iterator[Bar]:
     """The bars that apply to what was run."""
-    name, found = f"{form}, order {order}", []
+    name = f"{form}, order {order}"
     if form == "B = I" and order in LARGEST_L1:
-        found += [
-            bars.at_most(f"{name}: l1 at {one.cells} cells", one.norms["l1"], LARGEST_L1[order])
+        yield from [
+            Bar.at_most(f"{name}: l1 at {one.cells} cells", one.norms["l1"], LARGEST_L1[order])
             for one in results
             if one.cells == 10242
         ]
     # Time steps are of fourth order at most; high orders show on finer meshes than low ones.
     if len(results) > 1 and results[-1].cells >= (2562 if order <= 2 else 23042):
-        observed = float(study.order[-1])
-        found.append(bars.at_least(f"{name}: observed order", observed, min(order, 4) - 0.35))
-    return found
+        yield Bar.at_least(f"{name}: observed order", study.order[-1], min(order, 4) - 0.35)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the study; 0 where all bars are met."""
-    parser = bars.study_parser("zero_temperature", __doc__, [8, 16, 32], [24, 48, 96])
-    bars.add_orders(parser, [2])
-    arguments = parser.parse_args(argv)
-    frequencies = bars.chosen_frequencies(arguments)
-    tables, studies, promises = [], {}, []
-    for order in arguments.orders:
-        for form, B in FORMS.items():
-            results, study = errors(B, frequencies, order)
-            tables.append(f"{form}, order {order}\n{table(results, study)}")
-            studies[f"{form}, order {order}"] = study
-            promises += promised(form, order, results, study)
-    if arguments.out is not None:
-        convergence.plot(
-            studies, arguments.out / "zero_temperature.png", f"relative l1 error at t = {UNTIL}"
-        )
-    return bars.conclude(tables, promises, arguments.out, "zero_temperature")
+def study(options: Options) -> Outcome:
+    """Both forms at every order."""
+    found = {
+        (form, order): errors(B, options.frequencies, order)
+        for order in options.orders
+        for form, B in FORMS.items()
+    }
+    named = {f"{form}, order {order}": one for (form, order), one in found.items()}
+    drawn = {name: observed for name, (_, observed) in named.items()}
+    return Outcome(
+        [table(name, *one) for name, one in named.items()],
+        [bar for name, one in found.items() for bar in promised(*name, *one)],
+        panels=[convergence.panel(drawn, f"relative l1 error at t = {UNTIL}")],
+    )
+
+
+main = Command(study, meshes=[8, 16, 32], full=[24, 48, 96], orders=[2])
 
 
 if __name__ == "__main__":

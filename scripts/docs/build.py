@@ -83,8 +83,10 @@ def readme_sections() -> dict[str, str]:
 
 def modules(package: str) -> list[str]:
     """Full names of the package's modules that the reference describes."""
-    found = sorted(path.stem for path in (ROOT / package).glob("*.py"))
-    return [f"{package}.{name}" for name in found if name != "__init__"]
+    paths = (path.relative_to(ROOT).with_suffix("") for path in (ROOT / package).rglob("*.py"))
+    names = {".".join(path.parts).removesuffix(".__init__") for path in paths}
+    hidden = {package, f"{package}.__main__"}
+    return sorted(name for name in names - hidden if not name.startswith("pde.kernels"))
 
 
 def reference(folder: Path) -> None:
@@ -106,8 +108,8 @@ def reference(folder: Path) -> None:
 
 def _first_line(module: str) -> str:
     """What a module is about, without importing it; safe in a table of Markdown."""
-    path = ROOT.joinpath(*module.split(".")).with_suffix(".py")
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    text = pictures.file_of(module).read_text(encoding="utf-8")
+    docstring = ast.get_docstring(ast.parse(text)) or ""
     paragraph = " ".join(docstring.partition("\n\n")[0].split())
     return "".join(f"\\{sign}" if sign in r"\|*_<>[]$" else sign for sign in paragraph)
 

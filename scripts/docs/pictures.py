@@ -108,16 +108,16 @@ def source_hash(source: str) -> str:
             found.add(name)
             waiting += _imported(name)
     for name in sorted(found):
-        digest.update(name.encode() + _file(name).read_bytes())
+        digest.update(name.encode() + file_of(name).read_bytes())
     if _is_ours(source):
-        digest.update(_file(source).read_bytes())
+        digest.update(file_of(source).read_bytes())
     return digest.hexdigest()
 
 
 @cache
 def _imported(source: str) -> tuple[str, ...]:
     """Modules of ours that a module or a piece of code imports, anywhere in its text."""
-    text = _file(source).read_text(encoding="utf-8") if _is_ours(source) else source
+    text = file_of(source).read_text(encoding="utf-8") if _is_ours(source) else source
     names: set[str] = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
@@ -128,9 +128,10 @@ def _imported(source: str) -> tuple[str, ...]:
 
 
 def _is_ours(name: str) -> bool:
-    return name.split(".")[0] in PACKAGES and "\n" not in name and _file(name).is_file()
+    return name.split(".")[0] in PACKAGES and "\n" not in name and file_of(name).is_file()
 
 
-def _file(module: str) -> Path:
+def file_of(module: str) -> Path:
+    """The file of a module or a package, by its full name."""
     path = ROOT.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")

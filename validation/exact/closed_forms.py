@@ -1,8 +1,4 @@
-"""Exact and semi-exact references, and what is known about the equation in closed form.
-
-Solutions are objects made once from the data; `density(t)` gives a function of points, with respect
-to surface area, so that `mesh.average(solution.density(t))` are exact cell averages.
-"""
+"""Distances, growth rates and energies that are known in closed form."""
 
 from __future__ import annotations
 
@@ -11,26 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ellipe, ellipkm1, iv, ive
 
-from pde.arguments import Array, natural, non_negative, one_of, positive
-from validation.axisymmetric import AxisymmetricAttention, axial_distance, axial_quantile
-from validation.characteristics import Characteristics, along_characteristics
-from validation.infinite_temperature import InfiniteTemperature
-from validation.local_flows import ZeroTemperature
-
-__all__ = [
-    "AxisymmetricAttention",
-    "Characteristics",
-    "InfiniteTemperature",
-    "ZeroTemperature",
-    "along_characteristics",
-    "axial_distance",
-    "axial_quantile",
-    "dirac_energy",
-    "equiangular",
-    "growth_rate",
-    "uniform_energy",
-    "zero_temperature_distance",
-]
+from pde.arguments import Array, non_negative, one_of, positive
 
 
 def zero_temperature_distance(t: Any, gap: float, dim: int) -> Array:
@@ -80,35 +57,6 @@ def growth_rate(
     return l * (l + d - 2) * (strength / beta - non_negative("diffusion", diffusion))
 
 
-def equiangular(n: int, beta: float, product: float, times: Any, normalized: bool = True) -> Array:
-    """Common inner product g(t) of n particles that start with equal pairwise products, V = B = I.
-
-    product : g(0) in (-1/(n-1), 1]; times : (k,) increasing, >= 0. With N = n - 1
-
-        dg/dt = 2 e^{beta g} (1-g) (N g + 1) / (e^beta + N e^{beta g})   (SA)
-        dg/dt = (2/n) e^{beta g} (1-g) (N g + 1)                         (USA)
-
-    (Rigollet, arXiv:2512.01868), integrated to 1e-12.
-    """
-    from scipy.integrate import solve_ivp
-
-    N = natural("n", n, least=2) - 1
-    if not -1.0 / N < product <= 1.0:
-        raise ValueError(
-            f"product must lie in (-1/(n-1), 1] for n particles, got {product}, n = {n}"
-        )
-
-    def slope(_: float, g: Array) -> Array:
-        shape = 2.0 * (1.0 - g) * (N * g + 1.0)
-        if normalized:
-            return shape / (np.exp(beta * (1.0 - g)) + N)
-        return shape * np.exp(beta * g) / n
-
-    times = np.asarray(times, dtype=float)
-    solved = solve_ivp(slope, (0.0, times[-1]), [product], "DOP853", times, rtol=1e-12, atol=1e-14)
-    return solved.y[0]
-
-
 def uniform_energy(beta: float) -> float:
     """E = 1/(2 beta) int int e^{beta <x,y>} of the uniform law, d = 3: sinh(beta) / (2 beta^2)."""
     return float(np.sinh(positive("beta", beta)) / (2.0 * beta**2))
@@ -117,3 +65,14 @@ def uniform_energy(beta: float) -> float:
 def dirac_energy(beta: float) -> float:
     """E = 1/(2 beta) int int e^{beta <x,y>} of a Dirac: e^beta / (2 beta), the largest there is."""
     return float(np.exp(positive("beta", beta)) / (2.0 * beta))
+
+
+def bessel_ratio(beta: float) -> float:
+    """i_1(beta) / i_2(beta) of the modified spherical Bessel functions.
+
+    >>> round(bessel_ratio(1.0), 4)
+    5.1406
+    """
+    from scipy.special import spherical_in
+
+    return float(spherical_in(1, beta) / spherical_in(2, beta))

@@ -1,13 +1,4 @@
-"""Wasserstein distances between measures on the sphere, with certified bounds.
-
-    W_p(mu, nu)^p = min { int c(x, y)^p dpi(x, y) : pi has marginals mu and nu },
-
-c the chordal distance |x - y| or the geodesic one. The upper bound is the cost of a plan, the lower
-one the value of dual potentials made feasible by a c-transform. Both are for the atoms given; what
-a mesh adds to the distance of the continuum laws is reported apart.
-
-`python -m validation.brackets` prints a table of brackets, times and closed forms.
-"""
+"""The distance between two measures: bounds from a plan and its potentials, and from the meshes."""
 
 from __future__ import annotations
 
@@ -21,8 +12,8 @@ from meshes import SphereMesh
 from pde.arguments import SINGLE_PRECISION, Array, one_of, positive
 from pde.kernels import zonal
 from pde.measure import Measure
-from validation import optimal_transport
-from validation.optimal_transport import RESOLUTION, Solution
+from validation.wasserstein import optimal_transport
+from validation.wasserstein.optimal_transport import RESOLUTION, Solution
 
 TOTALS = SINGLE_PRECISION
 """Totals may differ by this much, relatively: the drift of a long run, or weights that sum to 1 in
@@ -159,11 +150,7 @@ def _sparse(solution: Solution, atoms_mu: Any, atoms_nu: Any, mu: Measure, nu: M
 
 
 def _discretization(
-    mu: Measure,
-    nu: Measure,
-    p: int,
-    cost: str,
-    meshes: tuple[SphereMesh | None, SphereMesh | None],
+    mu: Measure, nu: Measure, p: int, cost: str, meshes: tuple[SphereMesh | None, SphereMesh | None]
 ) -> float:
     """Sum over both of (sum_i m_i r_i^p)^(1/p): within a cell, mass moves by at most r_i."""
     result = 0.0

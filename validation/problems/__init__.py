@@ -1,0 +1,1 @@
+"""Problems that several studies share: axes and laws, tokens, transport tests, objectives."""
