@@ -147,7 +147,7 @@ def draw(panels: Iterable[Panel], path: Path, columns: int = 3) -> None:
 
     panels = list(panels)
     rows, columns = -(-len(panels) // columns), min(columns, len(panels))
-    width = WIDTH * columns * (1.6 if any(panel.crowded for panel in panels) else 1.0)
+    width = WIDTH * columns * (2.0 if any(panel.crowded for panel in panels) else 1.0)
     figure = Figure(figsize=(width, HEIGHT * rows), layout="constrained")
     bars: dict[str, list[Any]] = {}
     for i, panel in enumerate(panels, start=1):
@@ -178,6 +178,6 @@ def _label(axes: Any, panel: Panel) -> None:
     if not any(isinstance(one, Image | SphereMap) for one in panel.content):
         axes.grid(alpha=0.3)
     if panel.crowded:
-        axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1.02, 1.0))
     elif any(isinstance(one, Curve) and one.label for one in panel.content):
         axes.legend(fontsize="x-small")

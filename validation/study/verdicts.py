@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Bar:
@@ -43,7 +45,7 @@ class Finding:
     """What a claim says, what was measured, and whether the two agree."""
 
     text: str
-    agrees: Any
+    agrees: bool | np.bool_
 
     def __str__(self) -> str:
         return f"{'shown    ' if self.agrees else 'NOT SHOWN'}  {self.text}"
