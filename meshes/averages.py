@@ -1,4 +1,4 @@
-"""Integrals over the cells of a mesh: nodes and weights, averages of functions."""
+"""Quadrature on the cells of a mesh: nodes and weights, and the values of functions there."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meshes.checks import first_failure
-from meshes.geometry import Array, Indices, segment_sum
+from meshes.geometry import Array, Indices
 from meshes.quadrature import arc_quadrature, triangle_quadrature, triangle_rule
 
 if TYPE_CHECKING:
     from meshes.sphere_mesh import SphereMesh
 
 AVERAGE_DEGREE = 8
-"""Degree of the rule behind `average`: cell averages of smooth functions to O(h^9)."""
+"""Degree of the rule behind cell averages: those of smooth functions to O(h^9)."""
 
 CHUNK_POINTS = 1 << 18
-"""Quadrature points that `average` holds at a time (a few tens of MB)."""
+"""Quadrature points that averages hold at a time (a few tens of MB)."""
 
 
 def cell_quadrature(
@@ -40,20 +39,6 @@ def cell_quadrature(
     return points.reshape(-1, mesh.ambient_dim), weights.reshape(-1), offsets
 
 
-def average(mesh: SphereMesh, f: Callable[[Array], Array]) -> Array:
-    """Cell averages (N, ...) of f: (m, d) -> (m, ...); see `SphereMesh.average`."""
-    per_cell = 6 * len(triangle_rule(AVERAGE_DEGREE)[1])
-    step = max(1, CHUNK_POINTS // per_cell)
-    integrals = []
-    for start in range(0, mesh.n_cells, step):
-        stop = min(start + step, mesh.n_cells)
-        points, weights, offsets = cell_quadrature(mesh, AVERAGE_DEGREE, start, stop)
-        values = function_values(f, points)
-        integrals.append(segment_sum(_along(weights, values) * values, offsets))
-    total = np.concatenate(integrals)
-    return total / _along(mesh.areas, total)
-
-
 def function_values(f: Callable[[Array], Array], points: Array) -> Array:
     """f(points), (m, ...), with one clear sentence when it is not finite real numbers (m, ...)."""
     if not callable(f):
@@ -71,12 +56,7 @@ def function_values(f: Callable[[Array], Array], points: Array) -> Array:
             f"f must map points (m, {d}) to values (m,) or (m, ...), "
             f"got shape {values.shape} for m = {m}"
         )
-    wrong = first_failure(np.isfinite(values).reshape(m, -1).all(axis=1))
-    if wrong is not None:
+    if not (finite := np.isfinite(values)).all():
+        wrong = int(np.argmin(finite.reshape(m, -1).all(axis=1)))
         raise ValueError(f"f must be finite, got {values[wrong]} at x = {points[wrong]}")
     return values.astype(np.float64, copy=False)
-
-
-def _along(weights: Array, values: Array) -> Array:
-    """weights (m,) with as many trailing axes of length 1 as values (m, ...) has."""
-    return weights.reshape(-1, *[1] * (values.ndim - 1))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshes import circle, icosphere
+from meshes import SphereMesh, circle, icosphere
 from meshes.geometry import unit
 from pde.arguments import Array, unit_points
-from pde.laws import Uniform, sphere_area
+from pde.laws import Uniform, integrated, sphere_area
 
 
 class BandLimited:
@@ -31,6 +31,10 @@ class BandLimited:
         """(m,) density at (m, d) points."""
         points = unit_points("points", points, self.dim)
         return (1.0 + self.amplitude * self._harmonics(points)) / sphere_area(self.dim)
+
+    def cell_averages(self, mesh: SphereMesh) -> Array:
+        """(N,) averages on the cells of `mesh`, total mass 1 to 1e-10."""
+        return integrated(self, mesh)
 
     def _harmonics(self, x: Array) -> Array:
         """sum_lj c_lj P_l(<x, y_j>) by the three-term recurrence of P_l, P_0 = 1, P_1 = t."""

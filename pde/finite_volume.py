@@ -360,12 +360,21 @@ class FiniteVolume:
         return rho
 
     def initial_state(self, given: Initial) -> Array:
-        """Cell averages >= 0 from an array of them or from a function of points.
+        """Cell averages >= 0 from an array of them or from a function of points, its averages.
 
-        Raises ValueError for wrong shapes, NaN, negative densities and densities without mass.
+        Mass is kept as given, of functions too: nothing is scaled to 1.
+
+        Raises ValueError for wrong shapes, NaN, negative densities and densities without mass, and
+        for functions that the cells do not resolve or that give several numbers at a point.
         """
         if callable(given):
             given = self.mesh.average(given)
+            if given.ndim != 1:
+                raise ValueError(
+                    f"state as a function must give one density (m,) at points (m, "
+                    f"{self.mesh.ambient_dim}), got (m, {', '.join(map(str, given.shape[1:]))}); "
+                    "for k densities give the array mesh.average(f)"
+                )
         rho = self._shaped(given)
         if rho.min() < 0.0:
             where = tuple(int(i) for i in np.argwhere(rho == rho.min())[0])

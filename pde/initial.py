@@ -1,9 +1,14 @@
 """Initial laws: probability densities on the sphere as functions of points, and samples of them.
 
 Every law is a callable f: (m, d) unit points -> (m,) density with respect to surface area, with
-total mass 1 by its formula (`random_band_limited`: by orthogonality). Laws also know how to draw
-exact samples, `f.draw(n, rng)`, which `sample` uses; any other function is sampled from its cell
-masses on a fine mesh.
+total mass 1 by its formula (`random_band_limited`: by orthogonality). Laws also know their averages
+on the cells of a mesh, `f.cell_averages(mesh)`, which finite volumes start from, of mass 1 however
+narrow they are; and how to draw exact samples, `f.draw(n, rng)`, which `sample` uses. Any other
+function is averaged by quadrature and sampled from its masses on a fine mesh.
+
+Masses are kept, everywhere: a density of your own has the mass that it has, which the cells carry;
+nothing is scaled to 1. Samples are places only. What carries mass there are the weights of a
+`ParticleSystem`, equal of total 1 unless given: np.full(n, mass / n) for a density of another mass.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from meshes import SphereMesh, circle, icosphere
+from meshes.adaptive import CellIntegrals
 from meshes.geometry import norm, unit
 from pde.arguments import (
     Array,
@@ -144,13 +150,14 @@ def random_band_limited(seed: int, degree: int = 4, amplitude: float = 0.5, d: i
 def sample(f: Density | Law, n: int, seed: int | np.random.Generator, d: int = 3) -> Array:
     """(n, d) independent samples of the density f; the same seed gives the same points.
 
-    f : a law of this module, sampled exactly, or any density (m, d) -> (m,), not necessarily of
-        total 1, for d = 2 or 3
+    f : a law of this module, sampled exactly, or any density (m, d) -> (m,), for d = 2 or 3; of a
+        total that is not 1 the law f / int f is sampled, for points carry no mass
 
     Other densities are sampled without rejection: a cell of a fine mesh (41,000 cells; 8,192 on
-    the circle) by inversion of the cumulated cell masses, then a uniform point of the cell. The
-    cells' masses are exact to quadrature; within a cell the density is flattened, which moves mass
-    by at most the cell's diameter (0.02 radians; 0.0008) and smooth integrals by its square.
+    the circle), or a piece of one where the density is narrower, by inversion of the cumulated
+    masses, then a uniform point of it. The masses are those of `SphereMesh.average`; within a cell
+    or piece the density is flattened, which moves mass by at most its diameter (of cells 0.02
+    radians; 0.0008) and smooth integrals by its square.
     """
     rng, n = _generator(seed), natural("n", n)
     if isinstance(f, Law):
@@ -191,25 +198,48 @@ def _fine_mesh(d: int) -> SphereMesh:
 
 
 def _sample_cells(f: Density, n: int, rng: np.random.Generator, d: int) -> Array:
-    """Cells by inverse cumulated masses, then uniform points of their triangles (arcs on S^1)."""
+    """Cells, or pieces, by inverse cumulated masses, then uniform points of these."""
     mesh = _fine_mesh(d)
-    masses = mesh.average(f) * mesh.areas
+    found = CellIntegrals(mesh, f)
+    if found.whole.ndim != 1:
+        raise ValueError(
+            f"f must map points (m, {d}) to one density (m,), got (m, "
+            f"{', '.join(map(str, found.whole.shape[1:]))})"
+        )
+    masses = np.concatenate([found.whole, found.pieces.integrals[:, 0]])
     if masses.min() < 0.0 or not masses.sum() > 0.0:
         raise ValueError(
             f"f must be a density, >= 0 with positive mass; its cell masses on a fine mesh lie in "
             f"[{masses.min():.3g}, {masses.max():.3g}]"
         )
     cumulated = np.cumsum(masses)
-    cells = np.searchsorted(cumulated, rng.uniform(size=n) * cumulated[-1], side="right")
-    cells = np.minimum(cells, mesh.n_cells - 1)
-    corners = mesh.vertices[mesh.cell_vertices]
+    index = np.searchsorted(cumulated, rng.uniform(size=n) * cumulated[-1], side="right")
+    index = np.minimum(index, len(masses) - 1)
+    in_pieces = index >= mesh.n_cells
+    cells, pieces = index[~in_pieces], index[in_pieces] - mesh.n_cells
+    corners, points = mesh.vertices[mesh.cell_vertices], np.empty((n, d))
     start, stop = mesh.cell_offsets[cells], mesh.cell_offsets[cells + 1]
+    of_pieces = found.pieces.corners[pieces]
     if d == 2:
-        a, b = corners[start], corners[stop - 1]
-        angle = 2.0 * np.arcsin(0.5 * norm(b - a)) * (rng.uniform(size=n) - 0.5)
-        middle, along = unit(a + b), unit(b - a)
-        return np.cos(angle)[:, None] * middle + np.sin(angle)[:, None] * along
-    return _in_polygons(mesh.centers[cells], corners, start, stop, rng)
+        points[~in_pieces] = _in_arcs(corners[start], corners[stop - 1], rng)
+        points[in_pieces] = _in_arcs(of_pieces[:, 0], of_pieces[:, 1], rng)
+    else:
+        points[~in_pieces] = _in_polygons(mesh.centers[cells], corners, start, stop, rng)
+        points[in_pieces] = _in_triangles(of_pieces[:, 0], of_pieces[:, 1], of_pieces[:, 2], rng)
+    return points
+
+
+def _in_arcs(a: Array, b: Array, rng: np.random.Generator) -> Array:
+    """One uniform point of each arc from a to b."""
+    angle = 2.0 * np.arcsin(0.5 * norm(b - a)) * (rng.uniform(size=len(a)) - 0.5)
+    middle, along = unit(a + b), unit(b - a)
+    return np.cos(angle)[:, None] * middle + np.sin(angle)[:, None] * along
+
+
+def _in_triangles(a: Array, b: Array, c: Array, rng: np.random.Generator) -> Array:
+    """One uniform point of each small triangle."""
+    u, v = np.sqrt(rng.uniform(size=len(a))), rng.uniform(size=len(a))
+    return unit(a + u[:, None] * ((1.0 - v)[:, None] * (b - a) + v[:, None] * (c - a)))
 
 
 def _in_polygons(
@@ -224,11 +254,10 @@ def _in_polygons(
     index = start[:, None] + np.arange(sides)
     following = np.where(index + 1 < stop[:, None], index + 1, start[:, None])
     index = np.minimum(index, stop[:, None] - 1)
-    a, b = corners[index] - center[:, None], corners[following] - center[:, None]
-    areas = norm(np.cross(a, b)) * (start[:, None] + np.arange(sides) < stop[:, None])
+    a, b = corners[index], corners[following]
+    inside = start[:, None] + np.arange(sides) < stop[:, None]
+    areas = norm(np.cross(a - center[:, None], b - center[:, None])) * inside
     cumulated = np.cumsum(areas, axis=1)
     pick = (cumulated < (rng.uniform(size=len(start)) * cumulated[:, -1])[:, None]).sum(axis=1)
     rows = np.arange(len(start))
-    u, v = np.sqrt(rng.uniform(size=len(start))), rng.uniform(size=len(start))
-    point = center + u[:, None] * ((1.0 - v)[:, None] * a[rows, pick] + v[:, None] * b[rows, pick])
-    return unit(point)
+    return _in_triangles(center, a[rows, pick], b[rows, pick], rng)

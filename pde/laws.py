@@ -1,7 +1,9 @@
 """Probability laws on the sphere that know their density and draw exact samples.
 
-Densities are with respect to surface area and of total mass 1 by their formulas. The functions that
-check arguments and make these laws are in `pde.initial`.
+Densities are with respect to surface area and of total mass 1 by their formulas, and so are their
+averages on the cells of any mesh, however narrow the law: `law.cell_averages(mesh)`, which
+`mesh.average(law)` gives. The functions that check arguments and make these laws are in
+`pde.initial`.
 """
 
 from __future__ import annotations
@@ -11,14 +13,23 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import betainc, gammaln, hyp0f1, ive
 
+from meshes import SphereMesh
 from meshes.geometry import norm, unit
 from pde.arguments import Array, natural, shown, unit_points
+from pde.cell_masses import cap_areas, gaussian_masses
 
 LARGEST_LOGARITHM = 709.0
 """e to this power is within the range of float64."""
 
 EPSILON = 1e-17
 """kappa below which a von Mises-Fisher law is uniform to rounding."""
+
+
+TOLERANCE = 1e-10
+"""Of the masses of laws on cells (`SphereMesh.average`), and of their total."""
+
+WIDTHS = 9.0
+"""Beyond so many widths a von Mises-Fisher law has no mass: e^{-40}."""
 
 
 @runtime_checkable
@@ -32,6 +43,21 @@ class Law(Protocol):
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
+
+
+def integrated(law: Any, mesh: SphereMesh) -> Array:
+    """(N,) cell averages of a law by quadrature that follows it down to the lengths `law.scale`.
+
+    Raises ValueError where they do not sum to 1.
+    """
+    averages = mesh.average(law.__call__, getattr(law, "scale", None), TOLERANCE)
+    mass = float(averages @ mesh.areas)
+    if not abs(mass - 1.0) <= TOLERANCE:
+        raise ValueError(
+            f"a law must be wider or have fewer peaks to be seen by {mesh!r}: its cells hold "
+            f"{mass:.9g} of the mass 1 of {shown(law)}"
+        )
+    return averages
 
 
 def sphere_area(d: int) -> float:
@@ -97,7 +123,7 @@ class VonMisesFisher:
     """f(x) = peak e^{-kappa |x - mean|^2 / 2}; see `pde.initial.von_mises_fisher`."""
 
     def __init__(self, mean: Array, kappa: float) -> None:
-        self.mean, self.kappa, self.dim = mean, kappa, len(mean)
+        self.mean, self.kappa, self.dim = unit(mean), kappa, len(mean)
         order = 0.5 * self.dim - 1.0
         if kappa < EPSILON:
             self.log_peak = -log_sphere_area(self.dim)
@@ -116,6 +142,15 @@ class VonMisesFisher:
         # <mean, x> - 1 = -|x - mean|^2 / 2
         return density_of(self.log_peak - 0.5 * self.kappa * norm(points - self.mean) ** 2, self)
 
+    def scale(self, points: Array) -> Array:
+        """(m,) radii around points (m, d) in which the law is either smooth or without mass."""
+        width = max(self.kappa, EPSILON) ** -0.5
+        return np.maximum(2.0 * width, norm(points - self.mean) - WIDTHS * width)
+
+    def cell_averages(self, mesh: SphereMesh) -> Array:
+        """(N,) averages on the cells of `mesh`, total mass 1 to 1e-10."""
+        return integrated(self, mesh)
+
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
         if self.kappa < EPSILON:
@@ -130,8 +165,7 @@ class VonMisesFisher:
             return points_around(self.mean, height, rng)
         from scipy.stats import vonmises_fisher
 
-        # scipy's sampler wants the mean to rounding
-        return vonmises_fisher(unit(self.mean), self.kappa).rvs(n, random_state=rng).reshape(n, -1)
+        return vonmises_fisher(self.mean, self.kappa).rvs(n, random_state=rng).reshape(n, -1)
 
 
 class Mixture:
@@ -152,6 +186,15 @@ class Mixture:
             density += share * law(points)
         return density
 
+    def scale(self, points: Array) -> Array:
+        """(m,) the smallest of the laws' scales at points (m, d)."""
+        scales = [law.scale(points) for law in self.laws if isinstance(law, VonMisesFisher)]
+        return np.min([np.full(len(points), np.pi), *scales], axis=0)
+
+    def cell_averages(self, mesh: SphereMesh) -> Array:
+        """(N,) averages on the cells of `mesh`, total mass 1 to 1e-10."""
+        return integrated(self, mesh)
+
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
         counts = rng.multinomial(n, self.shares)
@@ -163,7 +206,7 @@ class Spot:
     """The uniform law on a cap; see `pde.initial.spot`."""
 
     def __init__(self, center: Array, radius: float) -> None:
-        self.center, self.radius, self.dim = center, radius, len(center)
+        self.center, self.radius, self.dim = unit(center), radius, len(center)
         # Share of the sphere within the angle r <= pi/2: betainc(sin^2 r) / 2.
         near = 0.5 * betainc(0.5 * (self.dim - 1), 0.5, np.sin(radius) ** 2)
         self.share = float(near if radius <= 0.5 * np.pi else 1.0 - near)
@@ -183,6 +226,12 @@ class Spot:
         inside = norm(points - self.center) <= self.chord
         height = density_of(-np.log(self.share) - log_sphere_area(self.dim), self)
         return np.where(inside, height, 0.0)
+
+    def cell_averages(self, mesh: SphereMesh) -> Array:
+        """(N,) averages on the cells of `mesh`, exact: the jump is not smeared."""
+        unit_points("points", mesh.centers[:1], self.dim)
+        areas = cap_areas(mesh, self.center, self.radius)
+        return areas / areas.sum() / mesh.areas
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""
@@ -222,6 +271,11 @@ class AngularCentralGaussian:
         log_determinant = np.log(np.diag(self.root)).sum()
         logarithm = -self.dim * np.log(lengths) - log_determinant - log_sphere_area(self.dim)
         return density_of(logarithm, self)
+
+    def cell_averages(self, mesh: SphereMesh) -> Array:
+        """(N,) averages on the cells of `mesh`, exact."""
+        unit_points("points", mesh.centers[:1], self.dim)
+        return gaussian_masses(mesh, self.root) / mesh.areas
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
         """(n, d) independent samples."""

@@ -98,7 +98,10 @@ class ParticleSystem:
         return Noise(self.equation, self.seed, self.weights)
 
     def initial_state(self, given: Initial) -> Array:
-        """The (n, d) unit points given; a density has to be sampled first (`initial.sample`)."""
+        """The (n, d) unit points given; a density has to be sampled first (`initial.sample`).
+
+        Their masses are the system's weights, whatever the density's mass was.
+        """
         if callable(given):
             raise TypeError(
                 "a particle system starts from points (n, d), got a function; "

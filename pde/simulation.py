@@ -39,7 +39,8 @@ class Simulation:
     """`system` advanced in time from `state`.
 
     system : FiniteVolume or ParticleSystem
-    state : the array that the system takes, or a function of points (m, d) -> (m,)
+    state : the array that the system takes; cells also take a density (m, d) -> (m,), a law or a
+        function of your own. Its mass is kept as it is, of arrays and functions alike
     stepper : "euler", "ssprk2", "ssprk3", "ssprk54", "implicit" (finite volumes of order 1 or 2
         with diffusion); None: the default of the system
     tolerance : largest error of a step in the system's norm, relative to the state; "default": the

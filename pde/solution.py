@@ -82,7 +82,7 @@ class Solution:
 
     @property
     def measures(self) -> list[Measure]:
-        """The probability measure of each saved state."""
+        """The measure of each saved state; its total is the state's mass, 1 for a law."""
         return [self._measure(state) for state in self.states]
 
     def _measure(self, state: Array) -> Measure:

@@ -115,7 +115,7 @@ class System(Protocol):
         """The size of a state or of a difference of two, as error tolerances measure it."""
 
     def measure(self, state: Array) -> Measure:
-        """The probability measure that the state stands for."""
+        """The measure that the state stands for, with the state's mass."""
 
     def diagnostics(self, t: float, state: Array) -> dict[str, float]:
         """Named numbers recorded with every saved state."""
