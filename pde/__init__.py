@@ -13,25 +13,25 @@ array([0. , 0.1])
 """
 
 from pde import initial, limits
-from pde.attention import SelfAttention, ZeroTemperatureAttention
-from pde.causal import CausalTokens
-from pde.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
+from pde.cells.finite_volume import FiniteVolume
+from pde.cells.stationary import stationary_state
 from pde.equation import Equation
-from pde.finite_volume import FiniteVolume
-from pde.frozen import Frozen
-from pde.heads import Heads
-from pde.layers import through_layers
+from pde.fields.attention import SelfAttention, ZeroTemperatureAttention
+from pde.fields.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
+from pde.fields.frozen import Frozen
+from pde.fields.heads import Heads
+from pde.fields.one_body import Drift, PotentialDrift
+from pde.fields.perceptron import Perceptron
+from pde.fields.prescribed import PrescribedVelocity, StreamFunction
+from pde.fields.time_dependent import TimeDependent
 from pde.measure import Measure
-from pde.normalisation import NormalisedTokens
-from pde.one_body import Drift, PotentialDrift
-from pde.particles import ParticleSystem
-from pde.partition import log_partition
-from pde.perceptron import Perceptron
-from pde.prescribed import PrescribedVelocity, StreamFunction
+from pde.partition.softmax import log_partition
 from pde.simulation import Simulation
 from pde.solution import Solution
-from pde.stationary import stationary_state
-from pde.time_dependent import TimeDependent
+from pde.tokens.causal import CausalTokens
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import NormalisedTokens
+from pde.tokens.particles import ParticleSystem
 
 __all__ = [
     "CausalTokens",

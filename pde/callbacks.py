@@ -3,7 +3,8 @@
 A *schedule* says when: it names the next time the loop has to land on, and whether now is due.
 A *callback* says what. Any callback takes any schedule.
 
-Times that differ by rounding are one (`pde.times`): the loop lands once for all that name it.
+Times that differ by rounding are one (`pde.time.instants`): the loop lands once for all that name
+it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from pde.arguments import Array, function, natural, positive, real_array, shown
-from pde.files import path_of
+from pde.results.files import path_of
+from pde.results.storage import ResultWriter
 from pde.solution import Solution
-from pde.storage import ResultWriter
-from pde.times import multiple, resolution
+from pde.time.instants import multiple, resolution
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation

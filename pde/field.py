@@ -55,9 +55,9 @@ class Field:
     def output(self, x: Array, mu: Measure | None = None, t: float = 0.0) -> Array:
         """(m, d) what a layer adds to tokens at x, before any projection: velocity = P_x output.
 
-        Its part along x matters where tokens keep their lengths (`pde.normalisation`) and in
-        layers of finite size (`pde.layers`). Raises UndefinedQuantity (a ValueError) where the
-        field knows its tangential part alone.
+        Its part along x matters where tokens keep their lengths (`pde.tokens.normalisation`) and in
+        layers of finite size (`pde.tokens.layers`). Raises UndefinedQuantity (a ValueError) where
+        the field knows its tangential part alone.
         """
         raise UndefinedQuantity(f"{type(self).__name__} defines no output before projection")
 

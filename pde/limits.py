@@ -33,7 +33,7 @@ from pde.arguments import (
     square_matrix,
     unit_points,
 )
-from pde.attention import LARGEST_CONDITION, is_symmetric, scaled
+from pde.fields.attention import LARGEST_CONDITION, is_symmetric, scaled
 from pde.measure import Measure
 
 Density = Callable[[Array], Array]

@@ -10,10 +10,10 @@ A restart file holds what changes during a run: what `Simulation.snapshot` tells
 step that the error control has found, counters) and what each callback remembers (the number of
 records saved, particles that follow the grid, generators of random numbers). What does not change
 is built again; that it is the same is checked by the names and versions in the file, by the
-parameters of the system, its field and its functions (`pde.parameters`), by the right-hand side at
-the restart point, and by the field at later times: they must come out equal.
+parameters of the system, its field and its functions (`pde.results.parameters`), by the right-hand
+side at the restart point, and by the field at later times: they must come out equal.
 
-It is an npz archive of arrays beside one JSON text, replaced as a whole (`pde.files`).
+It is an npz archive of arrays beside one JSON text, replaced as a whole (`pde.results.files`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ import numpy as np
 
 from pde.arguments import Array
 from pde.callbacks import Callback, EverySeconds, Schedule, about
-from pde.files import path_of, reason, whole_file
-from pde.parameters import described, parameters, probes, relative_difference
+from pde.results.files import path_of, reason, whole_file
+from pde.results.parameters import described, parameters, probes, relative_difference
 
 if TYPE_CHECKING:
     from pde.simulation import Simulation
@@ -69,9 +69,9 @@ class Restart:
     simulation : of `Simulation.snapshot`
     callbacks : what each remembers, by its name
     identity : the system, its discretisation and the stepper in words
-    parameters : of the system, by name (see `pde.parameters`)
+    parameters : of the system, by name (see `pde.results.parameters`)
     tendency : the right-hand side at the restart point
-    later : times, and the field's probes at each (see `pde.parameters.probes`)
+    later : times, and the field's probes at each (see `pde.results.parameters.probes`)
     """
 
     path: Path

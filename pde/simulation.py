@@ -2,7 +2,7 @@
 
 A simulation knows nothing of cells, particles or attention: it advances a `System` with a
 `Stepper` and calls back. Two limits rule a step: the stepper's SSP coefficient times the Euler
-bound of the state (positivity), and its error in time (`pde.control`).
+bound of the state (positivity), and its error in time (`pde.time.control`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import numpy as np
 from pde import restart
 from pde.arguments import Array, number, one_of, positive, real_array, shown
 from pde.callbacks import AtTimes, Callback, Record, check_files
-from pde.control import SAFETY, StepControl
-from pde.implicit import ImplicitMidpoint, implicit
 from pde.solution import Solution
-from pde.steppers import EXPLICIT, OneStep, StepTooLarge
-from pde.system import Initial, Stage, System
-from pde.times import first_of, resolution
+from pde.time.contracts import Initial, Stage, System
+from pde.time.control import SAFETY, StepControl
+from pde.time.implicit import ImplicitMidpoint, implicit
+from pde.time.instants import first_of, resolution
+from pde.time.steppers import EXPLICIT, OneStep, StepTooLarge
 
 STEPPERS: dict[str, OneStep] = {**EXPLICIT, implicit.name: implicit}
 
@@ -45,7 +45,7 @@ class Simulation:
         with diffusion); None: the default of the system
     tolerance : largest error of a step in the system's norm, relative to the state; "default": the
         system's own, where it has one. In both cases steps resolve the velocity's change in time
-        (`pde.control`). None: no error control, the Euler bound decides alone
+        (`pde.time.control`). None: no error control, the Euler bound decides alone
     t : time at the start
     max_step : no step is longer
 
@@ -109,7 +109,7 @@ class Simulation:
         """Advance to time `until` and return what was saved on the way.
 
         save_at : times in [t, until]; None: now and `until`. Times that differ by rounding (see
-            `pde.times`) are one: `until`, then those of `save_at`, stand for others
+            `pde.time.instants`) are one: `until`, then those of `save_at`, stand for others
         callbacks : see `pde.callbacks`
         resume : a restart file that a `Checkpoint` of the same run wrote: simulation and callbacks
             go on from there to the bit, and what was saved is what is saved from there on

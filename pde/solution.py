@@ -12,11 +12,11 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import UNIT_TOLERANCE, Array, instance, number, real_array
-from pde.files import written_beside
+from pde.cells.nodes import Nodes, cell_measure, nodes_of
+from pde.cells.reconstruction import ORDERS
 from pde.measure import Measure
-from pde.nodes import Nodes, cell_measure, nodes_of
-from pde.reconstruction import ORDERS
-from pde.storage import ResultWriter, place, read_result
+from pde.results.files import written_beside
+from pde.results.storage import ResultWriter, place, read_result
 
 
 @dataclass(eq=False)
@@ -120,11 +120,11 @@ class Solution:
         """Draw the states at `times` (the nearest saved ones; None: up to four of them).
 
         path : written there (.png, .pdf, .svg) where given
-        options : of `pde.plotting.solution_figure`: marks, title, field, show_clusters
+        options : of `pde.pictures.plotting.solution_figure`: marks, title, field, show_clusters
 
         Returns the matplotlib Figure.
         """
-        from pde.plotting import save_figure, solution_figure
+        from pde.pictures.plotting import save_figure, solution_figure
 
         figure = solution_figure(self, times=times, **options)
         if path is not None:

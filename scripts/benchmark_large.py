@@ -22,7 +22,7 @@ from meshes import icosphere
 from pde import Equation, FiniteVolume, SelfAttention, Simulation, initial, limits
 from pde.arguments import Array
 from pde.restart import write_restart
-from pde.storage import ResultWriter
+from pde.results.storage import ResultWriter
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from meshes import SphereMesh, icosphere
-from pde import Equation, FiniteVolume, PrescribedVelocity, Simulation, Solution, plotting
+from pde import Equation, FiniteVolume, PrescribedVelocity, Simulation, Solution
+from pde.pictures import plotting
+from pde.pictures.web import export_html
 from pde.restart import write_restart
-from pde.storage import ResultWriter
-from pde.web import export_html
+from pde.results.storage import ResultWriter
 
 Row = Sequence[object]
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from meshes import SphereMesh, icosphere
 from pde import Equation, FiniteVolume, SelfAttention, ZeroTemperatureAttention, initial
+from pde.cells.finite_volume import DriftDiffusionStage, FiniteVolumeStage
 from pde.field import Field
-from pde.finite_volume import DriftDiffusionStage, FiniteVolumeStage
 from pde.simulation import STEPPERS, Simulation
 
 Row = Sequence[object]

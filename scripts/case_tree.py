@@ -159,7 +159,7 @@ class Time:
     @property
     def saves(self) -> list[float]:
         """The times at which the state is saved, 0 and `until` among them."""
-        from pde.times import multiples_until
+        from pde.time.instants import multiples_until
 
         if self.save_at is not None:
             given = sorted({0.0, *map(float, self.save_at)})
@@ -169,7 +169,7 @@ class Time:
 
 
 def _same(first: float, second: float) -> bool:
-    from pde.times import same  # here: `--help` does without pde
+    from pde.time.instants import same  # here: `--help` does without pde
 
     return same(first, second)
 

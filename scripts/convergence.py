@@ -73,7 +73,7 @@ def problem_of(case: Case) -> Problem:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; the exit status: 0 done, 2 refused."""
     arguments = build_parser().parse_args(argv)
-    from pde.files import show_anything
+    from pde.results.files import show_anything
 
     show_anything()
     try:

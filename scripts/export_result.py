@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pde import Measure, Solution
-from pde.animation import animate
-from pde.vtk import export_vtk
-from pde.web import export_html
+from pde.pictures.animation import animate
+from pde.pictures.vtk import export_vtk
+from pde.pictures.web import export_html
 from sphere_attention_scripts.case_file import CaseError, check_case
 from sphere_attention_scripts.case_setup import field_of
 from sphere_attention_scripts.comparison import limit_law

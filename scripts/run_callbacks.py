@@ -12,7 +12,7 @@ import numpy as np
 
 from pde import Simulation
 from pde.callbacks import Callback, Save
-from pde.files import whole_file
+from pde.results.files import whole_file
 from sphere_attention_scripts.comparison import COLUMNS, LimitLaw, table_row
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from pde import restart
-from pde.files import whole_file
 from pde.restart import Restart, RestartError, read_restart
-from pde.storage import read_result
-from pde.times import same
+from pde.results.files import whole_file
+from pde.results.storage import read_result
+from pde.time.instants import same
 from sphere_attention_scripts.case_file import CaseError, case_tables, check_case, to_toml
 from sphere_attention_scripts.case_tree import Case
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pde import Solution, limits, plotting
+from pde import Solution, limits
+from pde.analysis.clusters import clusters
 from pde.arguments import Array
-from pde.clusters import clusters
+from pde.cells.nodes import cell_measure
 from pde.field import Field
-from pde.nodes import cell_measure
+from pde.pictures import plotting
 from sphere_attention_scripts.comparison import COLUMNS, LimitLaw
 
 MOST_PICTURES = 10

@@ -88,7 +88,7 @@ def _folder(text: str) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status: 0 done, 1 failed, 2 refused, 130 interrupted."""
     arguments = build_parser().parse_args(argv)
-    from pde.files import show_anything
+    from pde.results.files import show_anything
 
     show_anything()
     try:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pde import restart
-from pde.files import whole_file
+from pde.results.files import whole_file
 from sphere_attention_scripts.case_file import CaseError
 from sphere_attention_scripts.case_tree import Case
 from sphere_attention_scripts.run_folder import OUTPUTS, restart_point

@@ -25,7 +25,7 @@ def draw_sweep(data: xarray.Dataset, labels: list[str], path: Path) -> str:
     The key with more values goes by colour, the other one by the style of the line. An older
     picture goes in any case.
     """
-    from pde import plotting
+    from pde.pictures import plotting
 
     path.unlink(missing_ok=True)
 
@@ -47,7 +47,7 @@ def _figure(data: xarray.Dataset, names: list[str], by_colour: str, by_line: str
     import matplotlib
     from matplotlib.figure import Figure
 
-    from pde.plotting import COLOURS, style
+    from pde.pictures.plotting import COLOURS, style
 
     count = data.sizes[by_colour]
     colours = matplotlib.colormaps[COLOURS](np.linspace(0.0, 0.85, count))

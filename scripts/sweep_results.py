@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pde.arguments import Array
-from pde.files import sync, whole_file, written_beside
+from pde.results.files import sync, whole_file, written_beside
 from sphere_attention_scripts.case_file import case_tables
 from sphere_attention_scripts.comparison import COLUMNS
 from sphere_attention_scripts.sweep_cases import Run, Sweep, shown
@@ -169,7 +169,7 @@ def _add_states(
     """The last saved density of each run, and the mesh that all of them are on."""
     import xarray
 
-    from pde import ugrid
+    from pde.results import ugrid
     from sphere_attention_scripts.case_setup import mesh_of
 
     specs = [result.run.case.mesh for result in results]

@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run_weights(arguments: argparse.Namespace) -> int:
     """Read the head, print the report, run the tokens; raises what the reader raises."""
-    from pde.weights import read_head
+    from pde.fields.weights import read_head
     from sphere_attention_scripts.weights_report import report_on
 
     head = read_head(

@@ -18,7 +18,7 @@ import numpy as np
 
 from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, limits, log_partition
 from pde.arguments import Array, positive
-from pde.weights import HeadWeights
+from pde.fields.weights import HeadWeights
 from validation.study import Curve, Panel, aligned, draw
 
 MEANING = {

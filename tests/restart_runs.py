@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pde import files, netcdf
 from pde.callbacks import AtTimes, Callback, Every, EverySteps, Monitor, Save, SteadyState
 from pde.restart import Checkpoint
+from pde.results import files, netcdf
+from pde.results.storage import read_result
 from pde.simulation import Simulation
-from pde.storage import read_result
 
 SAVES = [0.0, 0.2, 0.5, 1.0]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import panels
-from pde.animation import animate
+from pde.pictures import panels
+from pde.pictures.animation import animate
 from pde.solution import Solution
 
 

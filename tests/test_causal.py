@@ -6,19 +6,13 @@ from scipy.integrate import quad
 from scipy.linalg import expm
 from scipy.special import comb
 
-from pde import (
-    Measure,
-    PrescribedVelocity,
-    SelfAttention,
-    Simulation,
-    ZeroTemperatureAttention,
-    causal,
-)
-from pde.causal import CausalTokens, causal_output
+from pde import Measure, PrescribedVelocity, SelfAttention, Simulation, ZeroTemperatureAttention
 from pde.field import UndefinedQuantity
-from pde.normalisation import SCHEMES, NormalisedTokens
+from pde.fields.time_dependent import TimeDependent
 from pde.simulation import run_to
-from pde.time_dependent import TimeDependent
+from pde.tokens import causal
+from pde.tokens.causal import CausalTokens, causal_output
+from pde.tokens.normalisation import SCHEMES, NormalisedTokens
 
 
 def cloud(n, d, seed=0):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde.clusters import clusters
+from pde.analysis.clusters import clusters
 from pde.initial import sample, uniform, von_mises_fisher
 from pde.measure import Measure
 

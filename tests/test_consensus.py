@@ -7,16 +7,16 @@ from scipy.special import roots_jacobi
 
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, initial
-from pde.consensus import (
+from pde.field import UndefinedQuantity
+from pde.fields.consensus import (
     ConsensusDiffusion,
     ConsensusDrift,
     PolarisedConsensus,
     consensus_equation,
 )
-from pde.field import UndefinedQuantity
-from pde.frozen import Frozen
+from pde.fields.frozen import Frozen
+from pde.partition.tilted import tilted, tilted_covariance, tilted_log_partition
 from pde.simulation import run_to
-from pde.tilted import tilted, tilted_covariance, tilted_log_partition
 
 
 def cloud(n, d=3, seed=0):

@@ -17,11 +17,11 @@ from pde import (
     Simulation,
     initial,
 )
-from pde.control import StepControl
 from pde.field import Field
-from pde.one_body import Drift
+from pde.fields.one_body import Drift
 from pde.simulation import run_to
-from pde.steppers import EXPLICIT
+from pde.time.control import StepControl
+from pde.time.steppers import EXPLICIT
 
 I3 = np.eye(3)
 MESH = icosphere(10)

@@ -154,7 +154,12 @@ def test_sources_are_laid_out(tmp_path):
     for name in pictures.referenced(PAGES):
         assert (source / "pictures" / f"{name}.png").stat().st_size > 1000
     index = (source / "api" / "index.md").read_text(encoding="utf-8")
-    for module in ("meshes.sphere_mesh", "pde.attention", "validation.exact", "validation.study"):
+    for module in (
+        "meshes.sphere_mesh",
+        "pde.fields.attention",
+        "validation.exact",
+        "validation.study",
+    ):
         assert f"| [{module}]({module}.md) | " in index
         assert f".. automodule:: {module}\n" in (source / "api" / f"{module}.md").read_text()
     assert "pde.kernels" not in index

@@ -5,11 +5,11 @@ import pytest
 
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention, Simulation, initial
-from pde.drift_diffusion import Exchange
+from pde.cells.scharfetter_gummel import Exchange
 from pde.field import Field
-from pde.implicit import implicit
-from pde.one_body import PotentialDrift
+from pde.fields.one_body import PotentialDrift
 from pde.simulation import run_to
+from pde.time.implicit import implicit
 
 STILL = PrescribedVelocity(lambda x, t: 0.0 * x)
 NORTH = np.array([0.0, 0.0, 1.0])

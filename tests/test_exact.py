@@ -5,7 +5,7 @@ import pytest
 
 from meshes import circle, icosphere
 from pde import initial, limits
-from pde.attention import SelfAttention, ZeroTemperatureAttention
+from pde.fields.attention import SelfAttention, ZeroTemperatureAttention
 from pde.measure import Measure
 from validation import exact
 from validation.exact.infinite_temperature import mean_length

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde.attention import SelfAttention, ZeroTemperatureAttention
 from pde.field import Field, UndefinedQuantity
+from pde.fields.attention import SelfAttention, ZeroTemperatureAttention
+from pde.fields.prescribed import PrescribedVelocity, StreamFunction
 from pde.measure import Measure
-from pde.prescribed import PrescribedVelocity, StreamFunction
 
 
 def unit_cloud(n, d=3):

@@ -15,9 +15,9 @@ from pde import (
     ZeroTemperatureAttention,
     initial,
 )
+from pde.cells.reconstruction import ORDERS
 from pde.kernels import fluxes as flux_kernels
 from pde.kernels import nodes as node_kernels
-from pde.reconstruction import ORDERS
 from pde.simulation import run_to
 from validation import norms
 from validation.exact import ZeroTemperature

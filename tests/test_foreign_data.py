@@ -9,10 +9,10 @@ import pytest
 
 from meshes import icosphere
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Solution, initial
-from pde.animation import animate
+from pde.fields.weights import read_head
 from pde.limits import Projection
-from pde.web import export_html
-from pde.weights import read_head
+from pde.pictures.animation import animate
+from pde.pictures.web import export_html
 from sphere_attention_scripts.case_file import CaseError, find_case, read_case
 from sphere_attention_scripts.simulate import main
 from validation import wasserstein

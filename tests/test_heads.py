@@ -5,7 +5,7 @@ import pytest
 
 from pde import Equation, Measure, ParticleSystem, SelfAttention, StreamFunction
 from pde.field import Field, Sum, UndefinedQuantity
-from pde.heads import Heads
+from pde.fields.heads import Heads
 from pde.simulation import run_to
 
 RANDOM = np.random.default_rng(8)

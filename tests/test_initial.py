@@ -7,7 +7,7 @@ import pytest
 
 from meshes import circle, icosphere
 from pde import initial
-from pde.laws import Law
+from pde.initial.laws import Law
 
 E3 = np.array([0.0, 0.0, 1.0])
 AXIS = np.array([0.48, -0.6, 0.64])

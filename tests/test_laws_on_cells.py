@@ -6,7 +6,7 @@ import pytest
 from meshes import circle, icosphere
 from meshes.geometry import norm, segment_sum, unit
 from pde import Equation, FiniteVolume, ParticleSystem, PrescribedVelocity, Simulation, initial
-from pde.cell_masses import cap_areas
+from pde.initial.cell_masses import cap_areas
 
 AXIS = np.array([0.48, -0.6, 0.64])
 SPHERES = [icosphere(1), icosphere(4), icosphere(20)]

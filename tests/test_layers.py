@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from pde import PrescribedVelocity, SelfAttention
-from pde.causal import CausalTokens
-from pde.layers import through_layers
-from pde.normalisation import SCHEMES, NormalisedTokens
 from pde.simulation import run_to
+from pde.tokens.causal import CausalTokens
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import SCHEMES, NormalisedTokens
 from validation import convergence
 from validation.discrete_layers import layer_map
 from validation.exact.equiangular_tokens import gaps, tokens

@@ -5,8 +5,8 @@ import pytest
 
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, PrescribedVelocity, initial
+from pde.cells.upwind import WIDENING, Transport
 from pde.kernels.fluxes import blend
-from pde.limiters import WIDENING, Transport
 from pde.simulation import run_to
 from validation import norms
 from validation.problems.transport import (

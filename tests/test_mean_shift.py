@@ -5,11 +5,11 @@ import pytest
 
 from meshes import icosphere
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation
-from pde.consensus import ConsensusDrift
+from pde.analysis.modes import find_modes
 from pde.field import UndefinedQuantity
-from pde.frozen import Frozen
-from pde.modes import find_modes
-from pde.prescribed import PrescribedVelocity
+from pde.fields.consensus import ConsensusDrift
+from pde.fields.frozen import Frozen
+from pde.fields.prescribed import PrescribedVelocity
 from pde.simulation import run_to
 from validation import mean_shift
 

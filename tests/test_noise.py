@@ -15,10 +15,10 @@ from pde import (
     initial,
 )
 from pde.callbacks import AtTimes, Callback
-from pde.noise import Noise
-from pde.one_body import Drift, PotentialDrift
+from pde.fields.one_body import Drift, PotentialDrift
 from pde.restart import Checkpoint, RestartError
 from pde.simulation import run_to
+from pde.tokens.noise import Noise
 
 STILL = PrescribedVelocity(lambda x, t: 0.0 * x)
 

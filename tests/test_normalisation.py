@@ -12,9 +12,9 @@ from pde import (
     ZeroTemperatureAttention,
 )
 from pde.callbacks import AtTimes
-from pde.normalisation import SCHEMES, NormalisedTokens
 from pde.restart import Checkpoint
 from pde.simulation import run_to
+from pde.tokens.normalisation import SCHEMES, NormalisedTokens
 from validation import exact
 from validation.exact.equiangular_tokens import tokens
 from validation.normalisation import reduction

@@ -14,9 +14,9 @@ from pde import (
     ZeroTemperatureAttention,
 )
 from pde.field import UndefinedQuantity
-from pde.one_body import Drift, PotentialDrift, divergence_by_differences
-from pde.perceptron import ACTIVATIONS, Perceptron
-from pde.prescribed import along_great_circle
+from pde.fields.one_body import Drift, PotentialDrift, divergence_by_differences
+from pde.fields.perceptron import ACTIVATIONS, Perceptron
+from pde.fields.prescribed import along_great_circle
 from pde.simulation import run_to
 
 RANDOM = np.random.default_rng(11)

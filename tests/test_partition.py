@@ -12,7 +12,7 @@ import pytest
 from pde import Measure, log_partition
 from pde.kernels import direct, exponential
 from pde.kernels.compile import kernel
-from pde.partition import log_partition_covariance
+from pde.partition.softmax import log_partition_covariance
 
 
 def unit(x):
@@ -140,7 +140,7 @@ def test_one_signature_per_kernel():
 import numpy as np
 from pde import Measure, log_partition
 from pde.kernels import direct
-from pde.partition import log_partition_covariance
+from pde.partition.softmax import log_partition_covariance
 for d in (2, 3, 5):
     points = np.eye(d)
     frozen = points.copy()

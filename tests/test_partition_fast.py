@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pde.fast_partition
+import pde.partition.fast
 from meshes import icosphere
 from pde import Measure, log_partition
-from pde.expansion import MAX_DEGREE, RADII, monomials, polynomials
-from pde.fast_partition import fast_log_partition
+from pde.partition.expansion import MAX_DEGREE, RADII, monomials, polynomials
+from pde.partition.fast import fast_log_partition
 
 B = np.array([[0.9, 0.3, -0.2], [-0.1, 0.7, 0.4], [0.2, -0.3, 0.5]])  # not symmetric
 
@@ -26,8 +26,8 @@ def points():
 @pytest.fixture
 def always_fast(monkeypatch):
     """Take the fast way also where direct summation is cheaper."""
-    monkeypatch.setattr(pde.fast_partition, "LEAST_WORK", 0.0)
-    monkeypatch.setattr(pde.fast_partition, "CYCLES_DIRECT", np.inf)
+    monkeypatch.setattr(pde.partition.fast, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(pde.partition.fast, "CYCLES_DIRECT", np.inf)
 
 
 def unit(x):
@@ -112,12 +112,12 @@ def test_any_measure(seed, dim, log_beta, log_tolerance, spread, n):
     matrix = rng.normal(size=(dim, dim))
     xi = 10.0**log_beta * unit(rng.normal(size=(200, dim))) @ (matrix / np.linalg.norm(matrix, 2))
     tolerance = 10.0**log_tolerance
-    least, cycles = pde.fast_partition.LEAST_WORK, pde.fast_partition.CYCLES_DIRECT
-    pde.fast_partition.LEAST_WORK, pde.fast_partition.CYCLES_DIRECT = 0.0, np.inf
+    least, cycles = pde.partition.fast.LEAST_WORK, pde.partition.fast.CYCLES_DIRECT
+    pde.partition.fast.LEAST_WORK, pde.partition.fast.CYCLES_DIRECT = 0.0, np.inf
     try:
         result = fast_log_partition(xi, points, weights, tolerance)
     finally:
-        pde.fast_partition.LEAST_WORK, pde.fast_partition.CYCLES_DIRECT = least, cycles
+        pde.partition.fast.LEAST_WORK, pde.partition.fast.CYCLES_DIRECT = least, cycles
     if result is None:
         return
     log_z, mean, _ = high_precision.log_partition(xi[:4], points, weights)

@@ -1,7 +1,7 @@
 """The promise of the fast kernel where it is made: what is dropped and what is approximated.
 
 Measured errors stay far below the tolerance, since bounds are not met everywhere at once; so the
-three shares of the tolerance are checked themselves, against the formulas of pde/fast_partition.py
+three shares of the tolerance are checked themselves, against the formulas of pde/partition/fast.py
 written out in numpy, and shown to be used up.
 """
 
@@ -10,11 +10,11 @@ import pytest
 
 from meshes import icosphere
 from pde import Measure, SelfAttention, log_partition
-from pde.expansion import RADII, monomials, polynomials
-from pde.fast_partition import PADDING, _patches
 from pde.kernels.compile import kernel
 from pde.kernels.fast import select, workspace
 from pde.kernels.selection import DIRECT
+from pde.partition.expansion import RADII, monomials, polynomials
+from pde.partition.fast import PADDING, _patches
 
 DROPPED, NEAR, FAR = 1 / 8, 1 / 2, 3 / 8
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import SelfAttention, panels, plotting
-from pde.projections import CellRaster, Mollweide, Orthographic
+from pde import SelfAttention
+from pde.pictures import panels, plotting
+from pde.pictures.projections import CellRaster, Mollweide, Orthographic
 from pde.solution import Solution
 
 MARKS = {"E": np.array([[0.0], [1.0], [0.0]]), "plane": np.eye(3)[:, :2], "all": np.eye(3)}

@@ -9,8 +9,8 @@ import pytest
 from meshes import circle, icosphere
 from meshes.geometry import tangent_frame
 from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention
+from pde.cells.reconstruction import CHOICES, ORDERS, Reconstruction, finest_fit, ring_stencils
 from pde.kernels import reconstruction as kernels
-from pde.reconstruction import CHOICES, ORDERS, Reconstruction, finest_fit, ring_stencils
 
 HIGH = [order for order in ORDERS if order > 1]
 

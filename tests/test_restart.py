@@ -21,16 +21,16 @@ from pde import (
     Simulation,
     ZeroTemperatureAttention,
     initial,
-    netcdf,
     restart,
 )
 from pde.callbacks import AtTimes, Callback, Either, Every, EverySeconds, EverySteps, Save
 from pde.field import Field
-from pde.normalisation import NormalisedTokens
-from pde.one_body import Drift
+from pde.fields.one_body import Drift
+from pde.fields.time_dependent import TimeDependent
 from pde.restart import Checkpoint, RestartError, read_restart
-from pde.storage import read_result
-from pde.time_dependent import TimeDependent
+from pde.results import netcdf
+from pde.results.storage import read_result
+from pde.tokens.normalisation import NormalisedTokens
 
 
 class Stop(Callback):

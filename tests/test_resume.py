@@ -55,7 +55,7 @@ def assert_same(out, whole):
 
 KILLED = """
 import os, signal, sys
-import pde.files, pde.netcdf
+import pde.results.files, pde.results.netcdf
 from sphere_attention_scripts.simulate import main
 
 wanted, calls = int(sys.argv[1]), 0
@@ -69,9 +69,9 @@ def counted(original):
         return original(*arguments)
     return call
 
-pde.netcdf._write_at = counted(pde.netcdf._write_at)
-pde.files.sync = counted(pde.files.sync)
-pde.files.replace = counted(pde.files.replace)
+pde.results.netcdf._write_at = counted(pde.results.netcdf._write_at)
+pde.results.files.sync = counted(pde.results.files.sync)
+pde.results.files.replace = counted(pde.results.files.replace)
 main(sys.argv[2:])
 """
 

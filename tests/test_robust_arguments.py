@@ -23,6 +23,8 @@ from pde import (
     limits,
     log_partition,
 )
+from pde.analysis.clusters import clusters
+from pde.analysis.modes import find_modes
 from pde.callbacks import (
     Either,
     Every,
@@ -33,25 +35,23 @@ from pde.callbacks import (
     Save,
     SteadyState,
 )
-from pde.clusters import clusters
-from pde.consensus import (
+from pde.cells.stationary import stationary_state
+from pde.fields.consensus import (
     ConsensusDiffusion,
     ConsensusDrift,
     PolarisedConsensus,
     consensus_equation,
 )
-from pde.frozen import Frozen
-from pde.heads import Heads
-from pde.layers import through_layers
-from pde.modes import find_modes
-from pde.normalisation import NormalisedTokens
-from pde.one_body import PotentialDrift
-from pde.perceptron import Perceptron
+from pde.fields.frozen import Frozen
+from pde.fields.heads import Heads
+from pde.fields.one_body import PotentialDrift
+from pde.fields.perceptron import Perceptron
+from pde.fields.time_dependent import TimeDependent
+from pde.pictures.web import export_html
 from pde.restart import Checkpoint, read_restart
-from pde.stationary import stationary_state
-from pde.storage import ResultWriter
-from pde.time_dependent import TimeDependent
-from pde.web import export_html
+from pde.results.storage import ResultWriter
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import NormalisedTokens
 from validation import convergence, norms, wasserstein
 
 I = np.eye(3)  # noqa: E741 - the identity

@@ -33,18 +33,18 @@ from pde import (
     limits,
     log_partition,
 )
+from pde.analysis.modes import find_modes
 from pde.callbacks import AtTimes
-from pde.causal import CausalTokens, causal_means, causal_output
-from pde.consensus import ConsensusDrift, PolarisedConsensus
 from pde.field import Field
-from pde.frozen import Frozen
-from pde.heads import Heads
-from pde.layers import through_layers
-from pde.modes import find_modes
-from pde.normalisation import NormalisedTokens
-from pde.one_body import Drift, PotentialDrift
-from pde.perceptron import Perceptron
-from pde.time_dependent import TimeDependent
+from pde.fields.consensus import ConsensusDrift, PolarisedConsensus
+from pde.fields.frozen import Frozen
+from pde.fields.heads import Heads
+from pde.fields.one_body import Drift, PotentialDrift
+from pde.fields.perceptron import Perceptron
+from pde.fields.time_dependent import TimeDependent
+from pde.tokens.causal import CausalTokens, causal_means, causal_output
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import NormalisedTokens
 from validation import norms, wasserstein
 
 I = np.eye(3)  # noqa: E741 - the identity

@@ -10,9 +10,9 @@ from strategies import answered_or_refused, at_most, refused, run
 
 from meshes import circle, icosphere
 from pde import Solution
+from pde.fields.weights import read_head
 from pde.restart import read_restart
-from pde.storage import ResultWriter
-from pde.weights import read_head
+from pde.results.storage import ResultWriter
 from sphere_attention_scripts import run_case
 from sphere_attention_scripts.simulate import main
 

@@ -28,16 +28,16 @@ from pde import (
     limits,
     log_partition,
 )
+from pde.analysis.clusters import clusters
+from pde.analysis.modes import find_modes
 from pde.callbacks import EverySteps, Monitor
-from pde.causal import causal_output
-from pde.clusters import clusters
-from pde.consensus import ConsensusDrift, PolarisedConsensus
-from pde.layers import through_layers
-from pde.modes import find_modes
-from pde.normalisation import SCHEMES, NormalisedTokens
-from pde.one_body import Drift
-from pde.perceptron import Perceptron
-from pde.stationary import stationary_state
+from pde.cells.stationary import stationary_state
+from pde.fields.consensus import ConsensusDrift, PolarisedConsensus
+from pde.fields.one_body import Drift
+from pde.fields.perceptron import Perceptron
+from pde.tokens.causal import causal_output
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import SCHEMES, NormalisedTokens
 from validation import norms, wasserstein
 
 I = np.eye(3)  # noqa: E741 - the identity

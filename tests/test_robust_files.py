@@ -11,9 +11,9 @@ import pytest
 from strategies import ROOT, refused, run
 
 from pde import Measure, Solution
-from pde.storage import ResultWriter
-from pde.vtk import export_vtk
-from pde.web import export_html
+from pde.pictures.vtk import export_vtk
+from pde.pictures.web import export_html
+from pde.results.storage import ResultWriter
 from sphere_attention_scripts.simulate import main
 
 I = np.eye(3)  # noqa: E741 - the identity
@@ -26,7 +26,7 @@ LIMITED = """
     import os, resource, sys, warnings
     from pathlib import Path
     from restart_runs import Run
-    from pde.storage import read_result
+    from pde.results.storage import read_result
 
     warnings.simplefilter("ignore")
     folder = Path(sys.argv[1])
@@ -171,7 +171,7 @@ def test_a_read_only_disk(tmp_path, capsys):
 NOBODY = """
     import os, sys
     import numpy as np
-    from pde.storage import ResultWriter
+    from pde.results.storage import ResultWriter
     from sphere_attention_scripts import run_case, simulate
     os.setgid(65534), os.setuid(65534)
     try:

@@ -23,9 +23,9 @@ from pde import (
 )
 from pde import simulation as module
 from pde.callbacks import AtTimes, Callback, EverySteps, Monitor, Progress, Save, SteadyState
-from pde.one_body import Drift
+from pde.fields.one_body import Drift
+from pde.fields.time_dependent import TimeDependent
 from pde.restart import Checkpoint
-from pde.time_dependent import TimeDependent
 
 STATM = Path("/proc/self/statm")
 

@@ -7,12 +7,13 @@ import pytest
 from restart_runs import Dice, Pendulums, Run
 
 from meshes import circle, icosphere
-from pde import Equation, ParticleSystem, Simulation, Solution, netcdf, storage
+from pde import Equation, ParticleSystem, Simulation, Solution
 from pde import callbacks as module
 from pde.callbacks import AtTimes, Callback, Every, EverySteps, Monitor, Record, Save, SteadyState
-from pde.one_body import Drift
+from pde.fields.one_body import Drift
 from pde.restart import Checkpoint
-from pde.storage import ResultWriter, read_result
+from pde.results import netcdf, storage
+from pde.results.storage import ResultWriter, read_result
 from sphere_attention_scripts.run_callbacks import Companion, Table
 
 START = np.linspace(-2.0, 2.0, 10).reshape(5, 2)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pde import Solution, limits
-from pde import netcdf as netcdf_module
+from pde.results import netcdf as netcdf_module
 from sphere_attention_scripts import run_case as run_module
 from sphere_attention_scripts.case_file import check_case
 from sphere_attention_scripts.case_setup import set_up

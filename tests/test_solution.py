@@ -6,8 +6,8 @@ import pytest
 from meshes import circle, icosphere
 from pde import SelfAttention, Simulation, initial
 from pde.measure import Measure
-from pde.normalisation import NormalisedTokens
 from pde.solution import Solution
+from pde.tokens.normalisation import NormalisedTokens
 
 
 def cells(mesh, count=3):

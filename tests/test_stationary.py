@@ -6,10 +6,10 @@ from scipy.optimize import brentq
 
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, PrescribedVelocity, SelfAttention, initial
+from pde.cells.stationary import NoStationaryState, _null_vector, law_at_rest, stationary_state
 from pde.field import Field
-from pde.one_body import Drift, PotentialDrift
+from pde.fields.one_body import Drift, PotentialDrift
 from pde.simulation import run_to
-from pde.stationary import NoStationaryState, _null_vector, law_at_rest, stationary_state
 
 NORTH = [0.0, 0.0, 1.0]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pde.simulation import Simulation, run_to, stepper_named
-from pde.steppers import EXPLICIT, Stepper, StepTooLarge, explicit_for, ssprk3, ssprk54
+from pde.time.steppers import EXPLICIT, Stepper, StepTooLarge, explicit_for, ssprk3, ssprk54
 
 
 @dataclass

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import files, netcdf, storage, ugrid
-from pde.storage import ResultWriter, read_result
+from pde.results import files, netcdf, storage, ugrid
+from pde.results.storage import ResultWriter, read_result
 
 ARRAYS = ["centers", "vertices", "edge_cells", "edge_vertices", "cell_offsets", "cell_vertices"]
 
@@ -296,8 +296,9 @@ def test_every_moment_of_writing_leaves_a_whole_file(tmp_path, monkeypatch):
 KILL_SCRIPT = """
     import os, signal, sys
     import numpy as np
-    from pde import files, netcdf
-    from pde.storage import ResultWriter, read_result
+    from pde.results import files
+    from pde.results import netcdf
+    from pde.results.storage import ResultWriter, read_result
 
     path = sys.argv[1]
     states = np.eye(3)[None].repeat(2, axis=0) * np.array([1.0, -1.0])[:, None, None]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pde.one_body import Drift
-from pde.prescribed import along_great_circle
-from pde.time_dependent import TimeDependent
+from pde.fields.one_body import Drift
+from pde.fields.prescribed import along_great_circle
+from pde.fields.time_dependent import TimeDependent
 from validation import composed_fields, convergence
 from validation.composed_fields import cases, particles_error, quadrature
 

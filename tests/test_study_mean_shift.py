@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pde.modes import Modes
+from pde.analysis.modes import Modes
 from validation import mean_shift
 from validation.problems.tokens import groups
 

@@ -7,11 +7,11 @@ from scipy.linalg import expm
 from meshes import circle, icosphere
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, StreamFunction
 from pde.field import UndefinedQuantity
-from pde.heads import Heads
-from pde.one_body import Drift
+from pde.fields.heads import Heads
+from pde.fields.one_body import Drift
+from pde.fields.time_dependent import TimeDependent
 from pde.simulation import run_to
-from pde.steppers import EXPLICIT
-from pde.time_dependent import TimeDependent
+from pde.time.steppers import EXPLICIT
 from validation import norms
 from validation.exact import InfiniteTemperature, ZeroTemperature
 

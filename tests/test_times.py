@@ -10,7 +10,7 @@ from test_simulation import Decay
 
 from pde.callbacks import AtTimes, Callback, Either, Every, Monitor
 from pde.simulation import Simulation
-from pde.times import ROUNDING, first_of, multiple, multiples_until, same
+from pde.time.instants import ROUNDING, first_of, multiple, multiples_until, same
 from sphere_attention_scripts.case_tree import CaseError, Time
 from sphere_attention_scripts.run_folder import go_the_same_way
 

@@ -5,7 +5,7 @@ import pytest
 
 from meshes import circle, icosphere
 from pde import initial
-from pde.reconstruction import Reconstruction
+from pde.cells.reconstruction import Reconstruction
 from validation.transfer import evaluate, transfer
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
+from pde.pictures.vtk import export_vtk
 from pde.solution import Solution
-from pde.vtk import export_vtk
 
 
 def sphere(count=3):

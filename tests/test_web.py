@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from meshes import circle, icosphere
-from pde import panels, web
+from pde.pictures import panels, web
+from pde.pictures.web import export_html
 from pde.solution import Solution
-from pde.web import export_html
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 MARKS = {"E": np.eye(3)[:, :1], "plane": np.eye(3)[:, 1:], "all": np.eye(3)}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pde import Measure
-from pde.heads import Heads
-from pde.weights import HeadWeights, array_names, read_head
+from pde.fields.heads import Heads
+from pde.fields.weights import HeadWeights, array_names, read_head
 
 D, K, N_HEADS = 24, 4, 3
 NAMES = {"key": "layer.key", "query": "layer.query", "value": "layer.value", "output": "layer.out"}

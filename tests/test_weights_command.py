@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pde import Measure, SelfAttention
-from pde.weights import HeadWeights
+from pde.fields.weights import HeadWeights
 from sphere_attention_scripts import weights_report
 from sphere_attention_scripts.simulate import main
 

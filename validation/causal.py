@@ -1,9 +1,9 @@
 """Causal attention: all tokens come to the first one, the later the token the later.
 
 Claim (Karagodin, Polyanskiy, Rigollet, arXiv:2411.04990; Rigollet, arXiv:2512.01868; derivations in
-`pde.causal`): with V = I the first token stays and all others come to it, for any B. Near the end
-deviations are sums of the modes e^{-(1 - 1/m) t}, m = 2, ..., n; the slowest leaves
-1 - <x_1, x_k> ~ e^{-t}, against e^{-2t} without the mask, and |x_k - x_1| = (k-1) |x_2 - x_1|. The
+`pde.tokens.causal`): with V = I the first token stays and all others come to it, for any B. Near
+the end deviations are sums of the modes e^{-(1 - 1/m) t}, m = 2, ..., n; the slowest leaves 1 -
+<x_1, x_k> ~ e^{-t}, against e^{-2t} without the mask, and |x_k - x_1| = (k-1) |x_2 - x_1|. The
 second token is exact, for V = B = I:
 
     t = int_{c_0}^{c} (1 + e^{beta (1-c)}) / (1 - c^2) dc,   c = <x_1, x_2>,
@@ -31,9 +31,9 @@ import numpy as np
 
 from pde import SelfAttention, Simulation
 from pde.arguments import Array
-from pde.causal import CausalTokens
-from pde.normalisation import NormalisedTokens
 from pde.simulation import run_to
+from pde.tokens.causal import CausalTokens
+from pde.tokens.normalisation import NormalisedTokens
 from validation import fits
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table
 

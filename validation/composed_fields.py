@@ -34,12 +34,12 @@ from meshes.geometry import norm
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, SelfAttention, Simulation
 from pde.arguments import Array
 from pde.field import Field
-from pde.heads import Heads
-from pde.one_body import Drift
-from pde.perceptron import Perceptron
+from pde.fields.heads import Heads
+from pde.fields.one_body import Drift
+from pde.fields.perceptron import Perceptron
+from pde.fields.time_dependent import TimeDependent
 from pde.simulation import run_to
-from pde.steppers import EXPLICIT
-from pde.time_dependent import TimeDependent
+from pde.time.steppers import EXPLICIT
 from validation import convergence, exact, norms
 from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each
 

@@ -32,7 +32,7 @@ from meshes import SphereMesh, icosphere
 from meshes.geometry import norm
 from pde import Equation, FiniteVolume, Measure, ParticleSystem, Simulation, initial
 from pde.arguments import Array
-from pde.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
+from pde.fields.consensus import ConsensusDrift, PolarisedConsensus, consensus_equation
 from validation import fits
 from validation.problems import objectives
 from validation.problems.axes import AXES

@@ -1,8 +1,8 @@
 """Discrete layers against the flow: first order in the step, and what steps of size 1 change.
 
-Claim (Rigollet, arXiv:2512.01868; derivations in `pde.layers`): x <- N(x + h V m) tends to the flow
-as h -> 0, at first order. Near consensus at an eigenvector of V with eigenvalue lam a layer divides
-1 - <x_i, x_j> by (1 + h lam)^2, where the flow multiplies it by e^{-2 h lam}. So
+Claim (Rigollet, arXiv:2512.01868; derivations in `pde.tokens.layers`): x <- N(x + h V m) tends to
+the flow as h -> 0, at first order. Near consensus at an eigenvector of V with eigenvalue lam a
+layer divides 1 - <x_i, x_j> by (1 + h lam)^2, where the flow multiplies it by e^{-2 h lam}. So
 
     lam > 0:     layers contract less: h = lam = 1 is worth log 2 = 0.69 units of time;
     h lam < -2:  layers contract what the flow drives apart, at a point whose sign changes with
@@ -34,10 +34,10 @@ import numpy as np
 
 from pde import SelfAttention, Simulation
 from pde.arguments import Array
-from pde.causal import CausalTokens
-from pde.layers import through_layers
-from pde.normalisation import NormalisedTokens
 from pde.simulation import run_to
+from pde.tokens.causal import CausalTokens
+from pde.tokens.layers import through_layers
+from pde.tokens.normalisation import NormalisedTokens
 from validation import convergence, exact, fits
 from validation.convergence import Study
 from validation.exact.equiangular_tokens import gaps, time_to, tokens

@@ -23,7 +23,7 @@ from scipy.special import eval_legendre
 from meshes import SphereMesh, circle, icosphere
 from pde import Equation, FiniteVolume, SelfAttention, initial
 from pde.arguments import Array
-from pde.reconstruction import Reconstruction
+from pde.cells.reconstruction import Reconstruction
 from pde.simulation import run_to
 from validation import convergence, exact, norms
 from validation.problems.axisymmetric import axisymmetric_solution

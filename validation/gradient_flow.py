@@ -32,7 +32,7 @@ import numpy as np
 from pde import Measure, SelfAttention, initial
 from pde.arguments import Array
 from pde.limits import distance_to_pair
-from pde.partition import log_partition
+from pde.partition.softmax import log_partition
 from validation import exact, side_by_side
 from validation.problems.axes import AXES, symmetric
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each

@@ -36,9 +36,9 @@ from numpy.typing import NDArray
 from meshes import SphereMesh, icosphere
 from meshes.geometry import dot, tangent_projection, unit
 from pde import Equation, Measure, ParticleSystem, SelfAttention, Simulation, initial, log_partition
+from pde.analysis.modes import Modes, find_modes
 from pde.arguments import Array
-from pde.frozen import Frozen
-from pde.modes import Modes, find_modes
+from pde.fields.frozen import Frozen
 from validation.problems.tokens import groups
 from validation.study import Bar, Command, Curve, Finding, Option, Options, Outcome, Panel, Table
 from validation.study.panels import SphereMap

@@ -28,7 +28,7 @@ from pde import (
     initial,
 )
 from pde.arguments import Array
-from pde.one_body import Drift
+from pde.fields.one_body import Drift
 from pde.simulation import run_to
 from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table
 

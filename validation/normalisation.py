@@ -2,9 +2,9 @@
 
 Claim (Rigollet, arXiv:2512.01868; Karagodin, Ge, Polyanskiy, Rigollet, arXiv:2510.22026): schemes
 of normalisation are speeds 1/s_j of one dynamics. With V = I and tokens near consensus
-1 - <theta_i, theta_j> falls like e^{-2 int dt/s} (derived in `pde.normalisation`): like e^{-2t} for
-Post-LN, e^{-2 alpha t} for nGPT, e^{-4 sqrt(t+1)} for sqrt-scaling, t^{-2} for Pre- and Peri-LN,
-and first the one, then the other for Mix-LN.
+1 - <theta_i, theta_j> falls like e^{-2 int dt/s} (derived in `pde.tokens.normalisation`): like
+e^{-2t} for Post-LN, e^{-2 alpha t} for nGPT, e^{-4 sqrt(t+1)} for sqrt-scaling, t^{-2} for Pre- and
+Peri-LN, and first the one, then the other for Mix-LN.
 
 Reduction. For V = B = I and n = N + 1 tokens with one product g for all pairs, token j attends to
 itself with the weight w e^{beta (1-g)} and to every other one with w = 1/(e^{beta (1-g)} + N), so
@@ -34,7 +34,7 @@ import numpy as np
 
 from pde import SelfAttention, Simulation
 from pde.arguments import Array, non_negative
-from pde.normalisation import NormalisedTokens
+from pde.tokens.normalisation import NormalisedTokens
 from validation import fits
 from validation.exact.equiangular_tokens import check_product, gaps, tokens
 from validation.study import Bar, Command, Curve, Options, Outcome, Panel, Table, each

@@ -26,8 +26,8 @@ import numpy as np
 from meshes import SphereMesh
 from pde import Equation, FiniteVolume, Measure, SelfAttention, initial
 from pde.arguments import Array, number
+from pde.cells.stationary import stationary_state
 from pde.simulation import run_to
-from pde.stationary import stationary_state
 from validation import exact, side_by_side
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 

@@ -33,8 +33,8 @@ import numpy as np
 
 from pde import Equation, Measure, ParticleSystem, Simulation, limits
 from pde.arguments import Array
-from pde.heads import Heads
-from pde.weights import HeadWeights, read_head
+from pde.fields.heads import Heads
+from pde.fields.weights import HeadWeights, read_head
 from validation import fits
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 

@@ -17,7 +17,7 @@ import scipy.sparse
 from meshes import SphereMesh
 from pde import Equation, FiniteVolume, Measure, SelfAttention
 from pde.arguments import Array
-from pde.reconstruction import Reconstruction
+from pde.cells.reconstruction import Reconstruction
 from pde.simulation import run_to
 from validation import norms
 from validation.convergence import Study, study

@@ -25,7 +25,7 @@ import numpy as np
 from meshes import SphereMesh, circle, icosphere
 from pde import Equation, FiniteVolume, Measure, SelfAttention, initial
 from pde.arguments import Array
-from pde.stationary import stationary_state
+from pde.cells.stationary import stationary_state
 from validation import exact, side_by_side
 from validation.study import Bar, Command, Curve, Finding, Options, Outcome, Panel, Table, each
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from meshes import SphereMesh
 from pde.arguments import Array, real_array, unit_points
-from pde.reconstruction import Reconstruction
+from pde.cells.reconstruction import Reconstruction
 
 
 def evaluate(reconstruction: Reconstruction, rho: Array, points: Array) -> Array:

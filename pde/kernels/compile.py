@@ -39,11 +39,12 @@ UNUSED_AFTER = 86400.0  # seconds without an import after which a stale folder i
 
 
 def source_hash(folder: Path) -> str:
-    """Hash of the names and contents of all Python sources in a folder."""
+    """Hash of the names and contents of all Python sources in a folder and below."""
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
+    for path in sorted(folder.rglob("*.py")):
         source = path.read_bytes()
-        digest.update(f"{path.name} {len(source)}\n".encode() + source)
+        name = path.relative_to(folder).as_posix()
+        digest.update(f"{name} {len(source)}\n".encode() + source)
     return digest.hexdigest()[:16]
 
 

@@ -8,9 +8,9 @@ Z(xi) = sum_j w_j e^{<xi, y_j>} is
 The shift M = max_j n_j is an integer as well: shifting, rescaling and the range of the masses
 (down to denormal ones) bring no rounding at all. What is left is the product <zeta, y_j>. It is
 formed from parts, zeta = zeta_high + zeta_low and y = y_high + y_low, whose high ones have at most
-26 bits on a grid (`split` in pde/partition.py): <zeta_high, y_high> is exact in any order of
-summation. So n_j + r_j is right to about 1e-16 and not to 1e-16 |xi|, and terms that tie at
-|xi| = 1e5 are weighed against each other correctly.
+26 bits on a grid (`split` in pde/partition/softmax.py): <zeta_high, y_high> is exact in any order
+of summation. So n_j + r_j is right to about 1e-16 and not to 1e-16 |xi|, and terms that tie at |xi|
+= 1e5 are weighed against each other correctly.
 
 Targets are the parallel direction and the sum of each runs in a fixed order: the result is bitwise
 the same on any number of threads.

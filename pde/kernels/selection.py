@@ -2,7 +2,7 @@
 
 Bounds are for targets xi = xi_c + eta with |eta| <= R and sources y = c + delta with |delta| <= r.
 Z has the linear lower bound log Z(xi) >= lower + <eta, pull>; the share of a source patch S is
-Z_S / Z. See pde/fast_partition.py for how the bounds add up.
+Z_S / Z. See pde/partition/fast.py for how the bounds add up.
 """
 
 import math

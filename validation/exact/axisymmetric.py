@@ -143,7 +143,7 @@ class AxisymmetricAttention:
     def _slopes(self, u: Array) -> tuple[Array, Array]:
         """U and -U' at the characteristics' heights u (n,).
 
-        U' is the surface divergence tr(P V S B^T) beta - 2 <x, V m> of pde.attention at
+        U' is the surface divergence tr(P V S B^T) beta - 2 <x, V m> of pde.fields.attention at
         x = (s, 0, u). Around a ring cos^2 averages to I0 - I1/z and sin^2 to I1/z.
         """
         s = np.sqrt(np.maximum((1.0 - u) * (1.0 + u), 0.0))

@@ -18,7 +18,7 @@ import numpy as np
 
 from meshes.geometry import norm
 from pde.arguments import Array, non_negative, real_array, square_matrix, unit_points
-from pde.laws import sphere_area
+from pde.initial.laws import sphere_area
 
 SERIES = 0.3
 """Radius below which h is summed as a series: its closed form cancels to 4r/3 there."""

@@ -20,7 +20,7 @@ import numpy as np
 from meshes.geometry import norm, unit
 from meshes.quadrature import gauss_legendre
 from pde.arguments import Array, non_negative, square_matrix, unit_points
-from pde.attention import LARGEST_CONDITION, is_symmetric
+from pde.fields.attention import LARGEST_CONDITION, is_symmetric
 from pde.initial import uniform
 
 Density = Callable[[Array], Array]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pde.arguments import Array
-from pde.prescribed import PrescribedVelocity, StreamFunction
+from pde.fields.prescribed import PrescribedVelocity, StreamFunction
 
 PERIOD = 5.0
 

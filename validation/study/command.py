@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pde.files import show_anything
+from pde.results.files import show_anything
 from validation.study.options import ONLY, Option, Options
 from validation.study.outcome import Outcome
 

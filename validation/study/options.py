@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pde.reconstruction import ORDERS
+from pde.cells.reconstruction import ORDERS
 
 
 class Options(argparse.Namespace):

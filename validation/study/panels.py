@@ -90,8 +90,8 @@ class SphereMap(NamedTuple):
         from matplotlib.colors import Normalize
         from matplotlib.patheffects import withStroke
 
-        from pde.panels import density_norm, draw_density
-        from pde.projections import CellRaster, Mollweide
+        from pde.pictures.panels import density_norm, draw_density
+        from pde.pictures.projections import CellRaster, Mollweide
 
         projection = Mollweide(self.longitude)
         norm = density_norm(self.mesh, [self.values])

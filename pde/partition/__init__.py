@@ -1,0 +1,1 @@
+"""The log-partition function of a measure, the one nonlocal kernel, and its evaluations."""

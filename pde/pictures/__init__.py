@@ -1,0 +1,1 @@
+"""Pictures, animations, web pages and files for viewers."""

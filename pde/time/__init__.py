@@ -1,0 +1,1 @@
+"""Time: what a loop asks of a system, steppers, and how long their steps may be."""

@@ -1,0 +1,1 @@
+"""The equation for particles: noise, normalisation schemes, causal order, discrete layers."""
