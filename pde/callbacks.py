@@ -278,7 +278,7 @@ class Record(Callback):
     def act(self, sim: Simulation) -> None:
         """Copy the present state."""
         _align(self.diagnostics, self.states, self.times)
-        diagnostics = sim.system.diagnostics(sim.t, sim.state)
+        diagnostics = sim.diagnostics()
         self.times.append(sim.t)
         self.states.append(sim.state.copy())
         self.diagnostics.append(diagnostics)
@@ -366,7 +366,7 @@ class Save(Callback):
         assert self._writer is not None
         if self._writer.last is not None and sim.is_now(self._writer.last):
             return  # in an earlier run, or before an interruption
-        diagnostics, names = sim.system.diagnostics(sim.t, sim.state), self._writer.names
+        diagnostics, names = sim.diagnostics(), self._writer.names
         if names is not None:
             # Fields that depend on time may gain an energy; a file's columns stay.
             diagnostics = {name: diagnostics[name] for name in names if name in diagnostics}

@@ -92,6 +92,7 @@ class Simulation:
         self._record: Record | None = None
         self._control = StepControl(system, self.stepper, self.tolerance, is_blind)
         self._leg = (self.t, self.t)
+        self._measured: tuple[float, Array, dict[str, float]] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -196,6 +197,14 @@ class Simulation:
         self._leg = tuple(snapshot["leg"])
         if self.system.noise is not None:
             self.system.noise.drawn = snapshot["kicks"]
+
+    def diagnostics(self) -> dict[str, float]:
+        """Those of the present state, computed once however many callbacks ask for them."""
+        then = self._measured
+        if then is None or then[0] != self.t or not np.array_equal(then[1], self.state):
+            found = self.system.diagnostics(self.t, self.state)
+            self._measured = then = self.t, self.state.copy(), found
+        return dict(then[2])
 
     def stop(self, reason: str) -> None:
         """End the run after the current step; called by callbacks."""

@@ -83,7 +83,7 @@ def table_row(
 ) -> dict[str, float]:
     """The numbers of the table at the grid's present time; the particles stand at the same time."""
     mu = grid.system.measure(grid.state)
-    diagnostics = grid.system.diagnostics(grid.t, grid.state)
+    diagnostics = grid.diagnostics()
     row = {"t": grid.t, **{name: diagnostics[name] for name in ("mass", "minimum", "entropy")}}
     row["mean_length"] = float(np.linalg.norm(mu.mean()))
     if limit is not None:

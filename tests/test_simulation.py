@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from test_steppers import Rotation
 
-from pde.callbacks import AtTimes, Callback, Every, EverySteps, Monitor, SteadyState
+from meshes import icosphere
+from pde import Equation, FiniteVolume, Solution
+from pde.callbacks import AtTimes, Callback, Every, EverySteps, Monitor, Save, SteadyState
+from pde.fields.one_body import Drift
 from pde.simulation import Simulation
 
 
@@ -114,3 +117,19 @@ def test_bad_arguments_name_themselves():
         Every(0.0)
     with pytest.raises(RuntimeError, match="nothing was saved yet"):
         _ = sim.__class__(Decay(1.0), [1.0]).solution
+
+
+def test_diagnostics_are_computed_once_for_all_that_ask(tmp_path):
+    system, asked = FiniteVolume(icosphere(2), Equation(Drift(np.eye(3)))), []
+    measure = system.diagnostics
+    system.diagnostics = lambda t, state: asked.append(t) or measure(t, state)
+    sim = Simulation(system, np.ones(42))
+    solution = sim.run(
+        0.2, save_at=[0.0, 0.1, 0.2], callbacks=[Save(Every(0.1), tmp_path / "a.nc")]
+    )
+    assert asked == [0.0, 0.1, 0.2]
+    np.testing.assert_array_equal(
+        Solution.open(tmp_path / "a.nc").diagnostics["entropy"], solution.diagnostics["entropy"]
+    )
+    sim.state[3] += 1.0
+    assert sim.diagnostics()["maximum"] > solution.diagnostics["maximum"][-1] + 0.5
