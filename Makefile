@@ -17,8 +17,10 @@ DOCSTAMP := $(VENV)/.installed-docs
 run: $(STAMP)
 	$(PY) -m sphere_attention_scripts.simulate run --out out/concentration --overwrite
 
+# One process for each processor; what each computes with threads of its own is then one thread's.
 test: $(STAMP)
-	$(PY) -m pytest
+	@echo "the tests take about 5 minutes on 2 cores, a minute more the first time, to compile"
+	OPENBLAS_NUM_THREADS=1 $(PY) -m pytest -n auto --dist worksteal
 
 # DOCS=--quick leaves placeholders for the pictures
 docs: $(DOCSTAMP)
