@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sphere_attention_scripts.case_file import CaseError, find_case, read_case
+from sphere_attention_scripts.terminal import show_anything
 
 if TYPE_CHECKING:
     from sphere_attention_scripts.case_tree import Case
@@ -72,10 +73,8 @@ def problem_of(case: Case) -> Problem:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the study; the exit status: 0 done, 2 refused."""
-    arguments = build_parser().parse_args(argv)
-    from pde.results.files import show_anything
-
     show_anything()
+    arguments = build_parser().parse_args(argv)
     try:
         problem = problem_of(read_case(find_case(arguments.case), arguments.set))
         text, studies = _study(problem, arguments)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from sphere_attention_scripts import sweep, weights_command
 from sphere_attention_scripts.case_file import CaseError, find_case, read_case, shipped_cases
+from sphere_attention_scripts.terminal import show_anything
 
 DEFAULT_CASE = "concentration"
 
@@ -87,10 +88,8 @@ def _folder(text: str) -> Path:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status: 0 done, 1 failed, 2 refused, 130 interrupted."""
-    arguments = build_parser().parse_args(argv)
-    from pde.results.files import show_anything
-
     show_anything()
+    arguments = build_parser().parse_args(argv)
     try:
         if arguments.command == "info":
             return _info(arguments.file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -58,13 +57,6 @@ def whole_file(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         yield file
         file.flush()
         sync(file)
-
-
-def show_anything() -> None:
-    """Print what the terminal has no letters for, such as Greek titles, as \\u03b2 and the like."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def sync(file: IO[Any]) -> None:

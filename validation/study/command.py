@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pde.results.files import show_anything
 from validation.study.options import ONLY, Option, Options
 from validation.study.outcome import Outcome
 
@@ -42,7 +42,9 @@ class Command:
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         """Run with these words, or those of the command line; the exit status."""
-        show_anything()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            # A terminal without a letter of a name shows its code.
+            sys.stdout.reconfigure(errors="backslashreplace")
         options = self.asked(argv)
         outcome = self.study(options)
         print(outcome, flush=True)
