@@ -157,33 +157,33 @@ def test_final_densities_are_added_where_the_mesh_is_one(product, monkeypatch, n
 def test_failed_runs_are_reported_and_run_again_alone(cluster, tmp_path, capsys, no_picture):
     """One finds a file where its folder should be, one has too few cells for its order."""
     (tmp_path / "runs").mkdir()
-    blocked = tmp_path / "runs" / "cells=16_order=4"
+    blocked = tmp_path / "runs" / "cells=32_order=4"
     blocked.write_text("in the way")
-    words = ["--vary", "cells=5,16", "--vary", "order=4,8", *SETS, *cluster]
+    words = ["--vary", "cells=12,32", "--vary", "order=4,8", *SETS, *cluster]
     assert sweep(tmp_path, *words) == 1
     said = capsys.readouterr().err
-    assert re.search(r"cells=16_order=4 failed: .*(is a file|[Ee]xists|[Nn]ot a directory)", said)
-    assert "cells=5_order=8 failed: " in said
+    assert re.search(r"cells=32_order=4 failed: .*(is a file|[Ee]xists|[Nn]ot a directory)", said)
+    assert "cells=12_order=8 failed: " in said
     status = {name: row["status"] for name, row in table(tmp_path).items()}
     assert status == {
-        "cells=5_order=4": "finished",
-        "cells=5_order=8": "failed",
-        "cells=16_order=4": "failed",
-        "cells=16_order=8": "finished",
+        "cells=12_order=4": "finished",
+        "cells=12_order=8": "failed",
+        "cells=32_order=4": "failed",
+        "cells=32_order=8": "finished",
     }
-    assert table(tmp_path)["cells=5_order=8"]["message"] in said
+    assert table(tmp_path)["cells=12_order=8"]["message"] in said
     with xarray.open_dataset(tmp_path / "sweep.nc") as data:
-        assert np.isnan(data["mass"].sel(cells=5, order=8)).all()
-        np.testing.assert_allclose(data["mass"].sel(cells=16, order=8), 1.0, rtol=1e-13)
+        assert np.isnan(data["mass"].sel(cells=12, order=8)).all()
+        np.testing.assert_allclose(data["mass"].sel(cells=32, order=8), 1.0, rtol=1e-13)
         np.testing.assert_array_equal(data["status"], [[0, 1], [1, 0]])
 
     blocked.unlink()
-    kept = [tmp_path / "runs" / name for name in ("cells=5_order=4", "cells=16_order=8")]
+    kept = [tmp_path / "runs" / name for name in ("cells=12_order=4", "cells=32_order=8")]
     before = [touched(folder) for folder in kept]
     assert sweep(tmp_path, *words) == 1
     assert [touched(folder) for folder in kept] == before
     status = {name: row["status"] for name, row in table(tmp_path).items()}
-    assert status.pop("cells=5_order=8") == "failed" and set(status.values()) == {"finished"}
+    assert status.pop("cells=12_order=8") == "failed" and set(status.values()) == {"finished"}
 
 
 def test_a_killed_worker_fails_its_run_alone_which_then_goes_on_to_the_bit(
