@@ -215,5 +215,5 @@ def test_it_turns_slides_and_plays(tmp_path):
 
 def test_the_template_is_shipped():
     setup = (Path(__file__).parents[1] / "setup.cfg").read_text()
-    assert re.search(r"pde =\s+py\.typed\s+viewer\.html", setup)
+    assert re.search(r"pde\.pictures =\s+viewer\.html", setup)
     assert web.PAGE.read_text(encoding="utf-8").count(web.PLACE_FOR_DATA) == 1
