@@ -146,6 +146,17 @@ def test_particles_turn_as_far(name):
     assert np.arctan2(end[0, 1], end[0, 0]) == pytest.approx(angle, rel=1e-6)
 
 
+@pytest.mark.parametrize("apart", [1e-3, 1e-6])
+def test_two_tokens_leave_their_rest_as_fast_as_they_do(apart):
+    """beta = 0 on the circle: tan(delta / 2) falls like e^{-t}, from almost opposite places."""
+    start = [[1.0, 0.0], [-np.cos(apart), np.sin(apart)]]
+    system = ParticleSystem(Equation(SelfAttention(np.eye(2), np.eye(2), 0.0)))
+    x, y = run_to(system, start, 5.0)
+    found = np.pi - np.arctan2(x[0] * y[1] - x[1] * y[0], x @ y)
+    expected = 2.0 * np.arctan(np.tan(0.5 * apart) * np.exp(5.0))
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
 @pytest.mark.parametrize("scale", [1e-6, 1e6, 1e-200])
 @pytest.mark.parametrize("diffusion", [0.0, 0.05])
 def test_the_scale_of_the_density_plays_no_part(diffusion, scale):
