@@ -49,11 +49,12 @@ what is small there does not grow by its own, and need not be known as well."""
 LOOKS = 5
 """Times at which a long step looks at a velocity that may depend on time."""
 
-FIRST_SHARE = 0.125
+LONGEST_SHARE = 0.125
 """Longest step, as a share of the way between two landings, where the velocity may depend on
 time."""
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
+"""Fractional parts of its multiples fill the step evenly, and no period hits all of them."""
 
 
 class StepControl:
@@ -88,7 +89,7 @@ class StepControl:
             self.step = share * size / change if size > 0.0 < change else None
         proposed = math.inf if self.step is None else self.step
         if self.sees and not _is_autonomous(self.system) and hasattr(first, "velocity"):
-            proposed = min(proposed, FIRST_SHARE * landing)
+            proposed = min(proposed, LONGEST_SHARE * landing)
         return proposed
 
     def shorter(
@@ -186,12 +187,11 @@ def _is_autonomous(system: System) -> bool:
 
 def _on_line(s: float, times: list[float], values: list[Array]) -> Array:
     """The values at `times`, joined by lines and the last one prolonged, at the time s."""
-    order = sorted(set(times), reverse=False)
-    if len(order) == 1:
-        return values[0]
-    upper = next((i for i, time in enumerate(order) if time >= s and i > 0), len(order) - 1)
-    a, b = order[upper - 1], order[upper]
     # Of two values at one time the later is the more accurate.
-    at = {time: value for time, value in zip(times, values, strict=True)}
+    known = sorted(dict(zip(times, values, strict=True)).items(), key=lambda pair: pair[0])
+    if len(known) == 1:
+        return known[0][1]
+    upper = next((i for i in range(1, len(known)) if known[i][0] >= s), len(known) - 1)
+    (a, before), (b, after) = known[upper - 1], known[upper]
     share = (s - a) / (b - a)
-    return (1.0 - share) * at[a] + share * at[b]
+    return (1.0 - share) * before + share * after
