@@ -151,7 +151,7 @@ RESOLVED = [
 ]
 
 
-@pytest.mark.parametrize("f", RESOLVED, ids=repr)
+@pytest.mark.parametrize("f", RESOLVED, ids=lambda f: getattr(f, "__name__", repr(f)))
 def test_what_is_resolved_is_averaged_by_the_rule_to_the_bit(f):
     mesh = icosphere(20)
     nodes = mesh.quadrature(8)
