@@ -38,6 +38,9 @@ from pde.time.contracts import Initial
 KRYLOV = 60
 """Dimension of the Krylov spaces: one for each direction in which G is far from constant."""
 
+STEEPEST = 690.0
+"""Largest Peclet number between two cells; fluxes are cut at 700, where e^p leaves float64."""
+
 
 class NoStationaryState(ArithmeticError):
     """The iteration for a stationary state did not converge; one sentence."""
@@ -75,7 +78,7 @@ def stationary_state(
     t : time at which a field or diffusion that depends on it is taken
 
     Raises NoStationaryState where the residual stays above the tolerance, ValueError for a system
-    without diffusion and for a guess that is not positive.
+    without diffusion, with too little of it for the mesh, and for a guess that is not positive.
 
     >>> from meshes import circle
     >>> from pde import Equation
@@ -131,25 +134,47 @@ def _null_vector(system: FiniteVolume, rho: Array, t: float) -> Array:
     stage = system.stage(t, rho)
     assert isinstance(stage, DriftDiffusionStage)
     generator, mesh = stage.generator, system.mesh
-    offsets, rows, places, forth_is_down = elimination_pattern(mesh)
     per_mass = 1.0 / mesh.areas[mesh.edge_cells]
-    forth, back = generator.forth * per_mass[:, 0], generator.back * per_mass[:, 1]
-    down, up = np.zeros(len(rows)), np.zeros(len(rows))
-    down[places] = np.where(forth_is_down, forth, back)
-    up[places] = np.where(forth_is_down, back, forth)
-    left, masses = np.empty(mesh.n_cells), np.empty(mesh.n_cells)
-    closed = elimination.eliminate(offsets, rows, down, up, left)
-    if closed >= 0:
-        raise NoStationaryState(
-            "there is no single law at rest: mass that has come to cell "
-            f"{mesh.dissection[closed]} and its neighbours stays there, to rounding; take a larger "
-            "diffusion, > 0 everywhere"
+    rates = np.stack([generator.forth * per_mass[:, 0], generator.back * per_mass[:, 1]])
+    if _steepest(rates, callable(system.equation.diffusion)) > STEEPEST:
+        raise ValueError(
+            "diffusion must be larger for a stationary state, or the mesh finer: between two cells "
+            f"drift exceeds diffusion more than {STEEPEST:g} times (their Peclet number)"
         )
-    elimination.law(offsets, rows, up, left, masses)
     found = np.empty(mesh.n_cells)
-    found[mesh.dissection] = masses
+    found[mesh.dissection] = _eliminated(mesh, rates / max(rates.max(), np.finfo(float).tiny))
     found -= np.log(mesh.areas)
     return np.maximum(found - found.max(), -700.0)
+
+
+def _steepest(rates: Array, one_way: bool) -> float:
+    """Largest |log(forth / back)| of edges; one_way: those without a way back are meant so."""
+    both = rates.min(axis=0) > 0.0 if one_way else rates.max(axis=0) > 0.0
+    with np.errstate(divide="ignore"):
+        return float(np.abs(np.subtract(*np.log(rates[:, both]))).max(initial=0.0))
+
+
+def _eliminated(mesh: SphereMesh, rates: Array) -> Array:
+    """(N,) logarithms of masses at rest, in the order of dissection, from rates (2, E) <= 1."""
+    offsets, rows, places, forth_is_down = elimination_pattern(mesh)
+    start = np.zeros((2, len(rows)))
+    start[:, places] = np.where(forth_is_down, rates, rates[::-1])
+    left, masses = np.ones(mesh.n_cells), np.empty(mesh.n_cells)
+    down, up = start.copy()
+    with np.errstate(divide="ignore"):
+        if elimination.eliminate(offsets, rows, down, up, left):
+            up, left = np.log(up), np.log(left)
+        else:
+            down, up = np.log(start)
+            closed = elimination.eliminate_logarithms(offsets, rows, down, up, left)
+            if closed >= 0:
+                raise NoStationaryState(
+                    "there is no single law at rest: mass that has come to cell "
+                    f"{mesh.dissection[closed]} and its neighbours stays there; take a diffusion "
+                    "> 0 everywhere"
+                )
+    elimination.law(offsets, rows, up, left, masses)
+    return masses
 
 
 @lru_cache(maxsize=4)
